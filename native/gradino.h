@@ -1,0 +1,235 @@
+/* gradino.h - the public interface of libgradino: arenas, tensors, ops, autograd, optimizers.
+ * C11, no dependencies. The region between the cffi marks is also the cffi cdef of the Python package. */
+#ifndef GRADINO_H
+#define GRADINO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+/* cffi:begin */
+
+/* ---- Conventions ----------------------------------------------------------------------------
+ * Functions that make a tensor return its handle, or 0 on failure; other functions that can fail
+ * return a gd_status. gd_last_error() then says what was wrong, in this thread. Passing handle 0
+ * (the result of a failed call) fails again with the first message, so calls may be nested and
+ * checked once. Sizes are int64_t. Dimensions are counted from 0 or, negative, from the end. */
+
+typedef int32_t gd_status;
+enum {
+    GD_OK = 0,
+    GD_WARNING = 1,       /* done, and gd_take_warning() has something to say */
+    GD_ERR = -1,          /* a rule of the library was broken */
+    GD_ERR_SHAPE = -2,
+    GD_ERR_DTYPE = -3,
+    GD_ERR_ARENA = -4,
+    GD_ERR_STALE = -5,    /* a tensor whose arena was reset */
+    GD_ERR_MEMORY = -6,
+    GD_ERR_DEVICE = -7,
+    GD_ERR_VALUE = -8,    /* an argument outside its range */
+    GD_ERR_INDEX = -9,    /* an index or label outside its range */
+    GD_ERR_ZERO_DIVISION = -10
+};
+
+typedef enum gd_dtype { GD_FLOAT32 = 0, GD_FLOAT64 = 1, GD_INT64 = 2, GD_INT32 = 3, GD_BOOL = 4, GD_DTYPES = 5 } gd_dtype;
+
+/* A tensor: a generation-tagged index, not a pointer. 0 is no tensor. Copy freely, nothing to free. */
+typedef uint64_t gd_tensor;
+typedef struct gd_arena gd_arena;
+typedef struct gd_export gd_export;
+typedef struct gd_optimizer gd_optimizer;
+
+/* Attributes of an op call; their meaning stands beside each op in ops.def. */
+typedef struct gd_attr {
+    int64_t i[13];
+    double f[2];
+} gd_attr;
+
+typedef struct gd_arena_stats {
+    int64_t reserved, committed, used, high_water; /* bytes */
+    int64_t allocations, resets;
+} gd_arena_stats;
+
+typedef struct gd_tensor_info {
+    void *data;
+    int64_t shape[4]; /* the first `rank` entries are the logical shape */
+    int64_t strides[4]; /* in elements */
+    int64_t numel;
+    int32_t rank, dtype;
+    int32_t requires_grad, is_leaf, is_parameter, retains_grad, has_grad, contiguous, has_node;
+    uint32_t version;
+    int32_t op; /* the op that made it, or -1 */
+} gd_tensor_info;
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+const char *gd_last_error(void);       /* message of this thread's last failure; never NULL */
+gd_status gd_last_status(void);        /* its code; GD_OK after gd_clear_error() */
+void gd_clear_error(void);
+const char *gd_take_warning(void);     /* a pending warning, or NULL; forgets it */
+const char *gd_status_name(gd_status status);
+
+/* ---- Arenas ---------------------------------------------------------------------------------- */
+/* Reserves `reserve` bytes of address space (0: the default) and commits `commit` of them. */
+gd_arena *gd_arena_open(int64_t reserve, int64_t commit, const char *name);
+gd_status gd_arena_close(gd_arena *arena);    /* frees it; live exports keep their pages */
+gd_status gd_arena_reset(gd_arena *arena);    /* forgets every tensor in it, keeps its pages */
+int64_t gd_arena_mark(gd_arena *arena);       /* a place to rewind to; < 0 on failure */
+gd_status gd_arena_rewind(gd_arena *arena, int64_t mark);
+gd_arena_stats gd_arena_get_stats(const gd_arena *arena);
+const char *gd_arena_name(const gd_arena *arena);
+gd_arena *gd_arena_permanent(void);           /* holds parameters and whatever no scope claims */
+gd_arena *gd_arena_active(void);              /* this thread's */
+gd_arena *gd_arena_of(gd_tensor t);
+int64_t gd_arena_list(gd_arena **out, int64_t capacity); /* all that are open; returns how many */
+/* Scopes nest per thread. A scope id is > 0; an id that is no longer open is ignored by exit. */
+int64_t gd_scope_enter(gd_arena *arena);
+int64_t gd_scope_enter_step(void);            /* a step arena of this thread; reset at exit */
+gd_status gd_scope_exit(int64_t scope);       /* GD_ERR_ARENA if an inner scope is still open */
+gd_arena *gd_scope_arena(int64_t scope);
+gd_tensor gd_keep(gd_tensor t, int64_t scope);/* a copy in the arena that encloses the innermost scope (0), or `scope` */
+/* While an export lives, the bytes of its tensor are not used again, whatever happens to the arena. */
+gd_export *gd_export_open(gd_tensor t);
+void gd_export_close(gd_export *e);
+/* Tests: the nth commit or reserve from now (1 = next) fails, once; 0 turns it off. Returns calls since. */
+int64_t gd_test_fail_allocation(int64_t nth);
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+gd_status gd_info(gd_tensor t, gd_tensor_info *out);
+int64_t gd_shape(gd_tensor t, int64_t *shape);        /* returns the rank, < 0 on failure */
+gd_status gd_check(gd_tensor t);                      /* GD_OK while t may be used */
+gd_tensor gd_empty(int64_t rank, const int64_t *shape, int dtype);
+gd_tensor gd_full(int64_t rank, const int64_t *shape, int dtype, double value, int64_t ivalue);
+gd_tensor gd_from_data(int64_t rank, const int64_t *shape, int dtype, const void *data); /* copies */
+gd_tensor gd_from_external(int64_t rank, const int64_t *shape, const int64_t *strides, int dtype, void *data); /* borrows */
+gd_tensor gd_scalar(double value, int64_t ivalue, int dtype);  /* rank 0, weak in type promotion */
+gd_tensor gd_parameter(gd_tensor value, int requires_grad);    /* copied into the permanent slabs */
+gd_status gd_parameter_free(gd_tensor parameter);
+gd_status gd_item(gd_tensor t, double *value, int64_t *ivalue);/* the one element; returns GD_OK or GD_WARNING */
+gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes); /* contiguous copy of the elements */
+gd_status gd_copy_in(gd_tensor t, gd_tensor source);           /* t[...] = source: casts, broadcasts */
+gd_status gd_fill_in(gd_tensor t, double value, int64_t ivalue);
+gd_tensor gd_contiguous(gd_tensor t);
+gd_status gd_set_requires_grad(gd_tensor t, int on);
+
+/* ---- Ops -------------------------------------------------------------------------------------- */
+int gd_op_count(void);
+int gd_op_find(const char *name);                              /* -1 if unknown */
+const char *gd_op_name(int op);
+typedef struct gd_op_info {
+    const char *name, *vjp;
+    int32_t nin, nout, is_view, is_elementwise, is_internal, differentiable;
+    int32_t has_kernel, has_avx512;
+} gd_op_info;
+gd_status gd_op_describe(int op, gd_op_info *out);
+/* Any op: inputs may be 0 where ops.def allows an absent one. attr may be NULL. The second and further
+ * outputs are read with gd_output(first, index). */
+gd_tensor gd_call(int op, const gd_tensor *inputs, int64_t count, const gd_attr *attr);
+gd_tensor gd_output(gd_tensor first, int index);
+gd_tensor gd_unary(int op, gd_tensor a);
+gd_tensor gd_binary(int op, gd_tensor a, gd_tensor b);         /* promotes dtypes */
+/* kind: GD_BOOL, GD_INT64 or GD_FLOAT32 for a Python bool, int or float; reversed: scalar on the left. */
+gd_tensor gd_binary_scalar(int op, gd_tensor a, double value, int64_t ivalue, int kind, int reversed);
+gd_tensor gd_where(gd_tensor cond, gd_tensor a, gd_tensor b);
+gd_tensor gd_clamp(gd_tensor a, double min, double max);       /* NaN: no bound */
+gd_tensor gd_cast(gd_tensor a, int dtype);
+gd_tensor gd_reduce(int op, gd_tensor a, const int64_t *dims, int64_t ndims, int keepdim, double correction); /* ndims 0: all */
+gd_tensor gd_softmax(int op, gd_tensor a, int64_t dim);
+gd_tensor gd_matmul(gd_tensor a, gd_tensor b);
+gd_tensor gd_linear(gd_tensor x, gd_tensor weight, gd_tensor bias);
+gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing);
+gd_tensor gd_mse_loss(gd_tensor x, gd_tensor y, int reduction);
+gd_tensor gd_dropout(gd_tensor x, double p, int training);
+/* One direction of one layer; absent tensors are 0. Outputs 0..2: y, h_n, c_n. */
+gd_tensor gd_lstm(gd_tensor x, gd_tensor h0, gd_tensor c0, gd_tensor w_ih, gd_tensor w_hh, gd_tensor b_ih, gd_tensor b_hh, gd_tensor lengths, int reverse, int batch_first);
+gd_tensor gd_reshape(gd_tensor a, int64_t rank, const int64_t *shape);   /* one entry may be -1; copies where strides do not allow a view */
+gd_tensor gd_view_as(gd_tensor a, int64_t rank, const int64_t *shape);   /* fails instead of copying */
+gd_tensor gd_permute(gd_tensor a, int64_t rank, const int64_t *dims);
+gd_tensor gd_transpose(gd_tensor a, int64_t dim0, int64_t dim1);
+gd_tensor gd_expand(gd_tensor a, int64_t rank, const int64_t *shape);
+gd_tensor gd_squeeze(gd_tensor a, int64_t dim, int all);
+gd_tensor gd_unsqueeze(gd_tensor a, int64_t dim);
+gd_tensor gd_slice(gd_tensor a, int64_t dim, int64_t start, int64_t stop, int64_t step); /* clips like Python; step >= 1 */
+gd_tensor gd_select(gd_tensor a, int64_t dim, int64_t index);
+gd_tensor gd_detach(gd_tensor a);
+gd_tensor gd_cat(const gd_tensor *tensors, int64_t count, int64_t dim);
+gd_tensor gd_stack(const gd_tensor *tensors, int64_t count, int64_t dim);
+gd_tensor gd_index_select(gd_tensor a, int64_t dim, gd_tensor index);   /* negative indices count from the end */
+gd_tensor gd_gather(gd_tensor a, int64_t dim, gd_tensor index);
+gd_tensor gd_one_hot(gd_tensor a, int64_t classes);                      /* classes -1: largest + 1 */
+gd_tensor gd_nonzero(gd_tensor a);
+gd_tensor gd_arange(double start, double step, int64_t istart, int64_t istep, int64_t count, int dtype);
+gd_tensor gd_eye(int64_t n, int64_t m, int dtype);
+gd_tensor gd_uniform(int64_t rank, const int64_t *shape, int dtype, double low, double high);
+gd_tensor gd_normal(int64_t rank, const int64_t *shape, int dtype, double mean, double std);
+gd_tensor gd_randint(int64_t rank, const int64_t *shape, int64_t low, int64_t high);
+void gd_manual_seed(uint64_t seed);
+void gd_get_rng_state(uint64_t state[2]);                                /* seed and position */
+void gd_set_rng_state(const uint64_t state[2]);
+
+/* ---- Autograd ----------------------------------------------------------------------------------- */
+/* Recording of the graph, per thread: a stack of modes. Exit removes the mode wherever it stands. */
+int64_t gd_grad_mode_enter(int enabled);
+void gd_grad_mode_exit(int64_t id);
+int gd_grad_enabled(void);
+gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int create_graph, gd_optimizer *optimizer);
+/* Gradients of the sum of outputs with respect to inputs, without touching .grad. An entry of
+ * gradients (or the whole array) may be 0: ones for a single element. out[i] is 0 where an input is unused. */
+gd_status gd_grad_of(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs,
+                     int retain_graph, int create_graph, gd_tensor *out);
+gd_status gd_retain_grad(gd_tensor t);
+gd_tensor gd_get_grad(gd_tensor t);                                       /* 0 where there is none (no error is set) */
+gd_status gd_set_grad(gd_tensor t, gd_tensor grad);                       /* copies; grad 0 clears */
+/* which: 0 value, 1 gradient, 2 previous gradient (momentum), 3 and 4 Adam's moments; 0 until used. */
+gd_tensor gd_parameter_state(gd_tensor parameter, int which);
+gd_status gd_zero_grad(const gd_tensor *parameters, int64_t count);
+
+/* ---- Optimizers ------------------------------------------------------------------------------- */
+typedef enum gd_optimizer_kind { GD_SGD = 0, GD_ADAM = 1, GD_ADAMW = 2 } gd_optimizer_kind;
+typedef struct gd_hyper {
+    double lr, beta1, beta2, eps, weight_decay, momentum, dampening;
+    int32_t nesterov, maximize, amsgrad;
+} gd_hyper;
+gd_optimizer *gd_optimizer_open(gd_optimizer_kind kind);
+void gd_optimizer_close(gd_optimizer *o);
+gd_status gd_optimizer_add_group(gd_optimizer *o, const gd_tensor *parameters, int64_t count);
+gd_status gd_optimizer_set_hyper(gd_optimizer *o, int64_t group, const gd_hyper *hyper);
+gd_status gd_optimizer_step(gd_optimizer *o);          /* parameters without a gradient are left alone */
+gd_status gd_optimizer_zero_grad(gd_optimizer *o);
+int64_t gd_optimizer_get_step(gd_optimizer *o, gd_tensor parameter);      /* updates done so far */
+gd_status gd_optimizer_set_step(gd_optimizer *o, gd_tensor parameter, int64_t step);
+
+/* ---- Machine ------------------------------------------------------------------------------------ */
+gd_status gd_set_num_threads(int n);
+int gd_get_num_threads(void);
+int gd_default_num_threads(void);                      /* affinity, cgroup quota, GRADINO_NUM_THREADS */
+gd_status gd_set_isa(const char *name);                /* "portable", "avx2", "avx512"; NULL or "": the best */
+const char *gd_get_isa(void);
+const char *gd_supported_isas(void);                   /* space-separated, weakest first */
+const char *gd_cpu_features(void);
+const char *gd_version(void);
+gd_status gd_init_status(void);                        /* what reading the environment found; GD_OK or an error */
+
+/* cffi:end */
+
+#pragma GCC visibility pop
+
+/* Op numbers, and one function per op that needs no attributes: gd_add(a, b), gd_exp(a), ... */
+enum {
+#define OP(name, nin, nout, shape, vjp, saves, flags, kernels) GD_OP_##name,
+#define OPTIM(name, kernels)
+#include "ops.def"
+#undef OP
+#undef OPTIM
+    GD_OPS
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif
