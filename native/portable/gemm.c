@@ -1,0 +1,116 @@
+/* gemm.c - matrix product with GCC vector extensions; register tiles and packing.
+ * 6 x 2 vectors of 32 bytes with AVX2 (16 registers), else 4 x 2 vectors of 16 bytes. */
+#include "../kernel.h"
+#if defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+#define GEMM_VECTOR 32
+enum { GEMM_MR = 6, GEMM_MR_DIRECT = 4 };
+#else
+#define GEMM_VECTOR 16
+enum { GEMM_MR = 4, GEMM_MR_DIRECT = 4 };
+#endif
+enum { GEMM_NV_BYTES = 2 * GEMM_VECTOR, GEMM_MASKED = 0 };
+#define GEMM_UNROLL _Pragma("GCC unroll 16")
+
+/* Operands of one register tile; strides in elements; init is added last, NULL for none. */
+typedef struct gemm_tile {
+    const void *a, *b, *init;
+    void *c;
+    int64_t k, a_rs, a_cs, b_rs, c_rs, init_rs;
+    int n;
+} gemm_tile;
+typedef void tile_fn(const gemm_tile *t);
+
+/* Vector operations by element type: v is a vector, u the same at any element's address. */
+#define DEFINE_VECTOR(T, s, fma_code)                                                              \
+    typedef T v_##s __attribute__((vector_size(GEMM_VECTOR)));                                     \
+    typedef T u_##s __attribute__((vector_size(GEMM_VECTOR), aligned(sizeof(T)), may_alias));      \
+    static inline v_##s load_##s(const T *p, int n) {                                              \
+        if (n == GEMM_VECTOR / (int)sizeof(T)) return *(const u_##s *)p;                           \
+        v_##s v = {0};                                                                             \
+        for (int i = 0; i < n; i++) v[i] = p[i];                                                   \
+        return v;                                                                                  \
+    }                                                                                              \
+    static inline v_##s load_b_##s(const T *p, int n) {                                            \
+        (void)n;                                                                                   \
+        return *(const u_##s *)p;                                                                  \
+    }                                                                                              \
+    static inline void store_##s(T *p, v_##s v, int n) {                                           \
+        if (n == GEMM_VECTOR / (int)sizeof(T)) *(u_##s *)p = v;                                    \
+        else                                                                                       \
+            for (int i = 0; i < n; i++) p[i] = v[i];                                               \
+    }                                                                                              \
+    static inline v_##s set1_##s(T x) {                                                            \
+        return x - (v_##s){0};                                                                     \
+    }                                                                                              \
+    static inline v_##s fma_##s(v_##s a, v_##s b, v_##s c) {                                       \
+        return fma_code;                                                                           \
+    }                                                                                              \
+    static inline v_##s add_##s(v_##s a, v_##s b) {                                                \
+        return a + b;                                                                              \
+    }
+#if GEMM_VECTOR == 32
+DEFINE_VECTOR(float, f32, _mm256_fmadd_ps(a, b, c))
+DEFINE_VECTOR(double, f64, _mm256_fmadd_pd(a, b, c))
+#else
+DEFINE_VECTOR(float, f32, a * b + c)
+DEFINE_VECTOR(double, f64, a * b + c)
+#endif
+
+
+#define TILE_T float
+#define TILE_V v_f32
+#define TILE_W (GEMM_VECTOR / 4)
+#define TILE(name) name##_f32
+#include "gemm_tile.h"
+#undef TILE_T
+#undef TILE_V
+#undef TILE_W
+#undef TILE
+#define TILE_T double
+#define TILE_V v_f64
+#define TILE_W (GEMM_VECTOR / 8)
+#define TILE(name) name##_f64
+#include "gemm_tile.h"
+
+/* Tile functions for every number of rows and of vectors; [rows - 1][vectors - 1]. */
+#define TILE_FN(s, kind, packed, mr, nv)                                  \
+    static void kind##_##s##_##mr##x##nv(const gemm_tile *t) {            \
+        tile_##s(mr, nv, packed, t);                                      \
+    }
+#define TILE_FNS(s, mr)                                                   \
+    TILE_FN(s, direct, false, mr, 1) TILE_FN(s, direct, false, mr, 2)     \
+    TILE_FN(s, packed, true, mr, 1) TILE_FN(s, packed, true, mr, 2)
+#define TILE_ROW(s, kind, mr) {kind##_##s##_##mr##x1, kind##_##s##_##mr##x2},
+#if GEMM_VECTOR == 32
+#define TILE_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#else
+#define TILE_ROWS(X) X(1) X(2) X(3) X(4)
+#endif
+#define F32_FNS(mr) TILE_FNS(f32, mr)
+#define F64_FNS(mr) TILE_FNS(f64, mr)
+TILE_ROWS(F32_FNS)
+TILE_ROWS(F64_FNS)
+#define DIRECT_F32(mr) TILE_ROW(f32, direct, mr)
+#define PACKED_F32(mr) TILE_ROW(f32, packed, mr)
+#define DIRECT_F64(mr) TILE_ROW(f64, direct, mr)
+#define PACKED_F64(mr) TILE_ROW(f64, packed, mr)
+static tile_fn *const tile_fns[2][2][GEMM_MR][2] = {{{TILE_ROWS(DIRECT_F32)}, {TILE_ROWS(PACKED_F32)}},
+                                                 {{TILE_ROWS(DIRECT_F64)}, {TILE_ROWS(PACKED_F64)}}};
+
+static inline int64_t panel_width(int dtype, int n) {
+    int lanes = GEMM_VECTOR / (dtype == GD_FLOAT32 ? 4 : 8);
+    return n <= lanes ? lanes : 2 * lanes;
+}
+
+static inline tile_fn *pick_tile(int dtype, bool packed, int mr, int n) {
+    return tile_fns[dtype == GD_FLOAT64][packed][mr - 1][n > GEMM_VECTOR / (dtype == GD_FLOAT32 ? 4 : 8)];
+}
+
+#include "gemm_pack.h"
+
+static void pack(int dtype, const void *src, int64_t lane_stride, int64_t k_stride, int64_t lanes, int64_t k, int64_t width, void *dst) {
+    (dtype == GD_FLOAT32 ? pack_f32 : pack_f64)(src, lane_stride, k_stride, lanes, k, width, dst);
+}
+
+#include "gemm_driver.h"
