@@ -312,6 +312,13 @@ def install(source: Path, target: Path) -> None:
     os.replace(partial, target)
 
 
+def package_files() -> list[str]:
+    """What build_package adds to the package, relative to it."""
+    from ffi_build import EXTENSION
+
+    return [LIBRARY, *(f"include/{name}" for name in HEADERS), EXTENSION]
+
+
 def build_package(options: Options, package: Path, base: Path | None = None) -> Built:
     """Puts library, headers and the Python extension into the package directory."""
     from ffi_build import build_extension

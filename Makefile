@@ -1,0 +1,69 @@
+# Targets for people: `make help` lists them. Everything happens in this folder: .venv and build.
+
+PYTHON ?= python3
+CC_ALL ?= gcc clang
+VENV := .venv
+BIN := $(VENV)/bin
+
+# What the installed package is made from.
+PARTS := $(wildcard setup.py pyproject.toml MANIFEST.in LICENSE README.md) \
+	$(shell find native gradino -name '*.[ch]' -o -name '*.def' -o -name '*.py' -o -name py.typed)
+
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test build bench lint format sanitize tsan clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+demo: $(VENV)/with-examples ## build, install into .venv, train the character LSTM
+	$(BIN)/python examples/char_lstm.py
+
+test: $(VENV)/with-test ## run the test suite
+	$(BIN)/pytest -q -n 2 tests
+
+build: $(VENV)/made ## build into gradino/ for development, without installing
+	$(BIN)/python -m pip install -q 'cffi>=1.17' 'numpy>=1.24'
+	$(BIN)/python native/build.py --inplace
+
+bench: $(VENV)/with-bench ## run the microbenchmarks
+	$(BIN)/pytest -q bench
+
+lint: $(VENV)/with-dev ## check Python with ruff and mypy, C with every compiler's warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@for cc in $(CC_ALL); do \
+		if command -v $$cc >/dev/null; then $(BIN)/python native/build.py --cc $$cc --werror --compile-only || exit 1; \
+		else echo "lint: no $$cc here, skipped"; fi; \
+	done
+
+format: $(VENV)/with-dev ## format Python
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The library built for a sanitizer stands in for the installed one; the sanitizer's runtime must come first.
+ASAN = LD_LIBRARY_PATH=build/asan LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0
+sanitize: $(VENV)/with-test ## run the test suite with the address and undefined-behaviour sanitizers
+	$(BIN)/python native/build.py --cc gcc --sanitize address,undefined --out build/asan
+	$(ASAN) $(BIN)/pytest -q -n 2 tests
+
+# setarch -R: address layouts that the thread sanitizer cannot map are not drawn.
+TSAN = LD_LIBRARY_PATH=build/tsan LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=die_after_fork=0
+tsan: $(VENV)/with-test ## run the thread tests with the thread sanitizer
+	$(BIN)/python native/build.py --cc gcc --sanitize thread --out build/tsan
+	$(TSAN) setarch -R $(BIN)/pytest -q tests/test_threads.py
+
+clean: ## remove what was built
+	rm -rf build dist out $(VENV) *.egg-info gradino/include gradino/*.so gradino/*.dylib
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/made:
+	@command -v $(PYTHON) >/dev/null || { echo "make: no $(PYTHON) here: install Python 3.10 or newer, or name it with make PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("make: gradino needs Python 3.10 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": name another with make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/with-%: $(VENV)/made $(PARTS)
+	$(BIN)/python -m pip install -q '.[$*]'
+	@touch $@
