@@ -65,5 +65,6 @@ $(VENV)/made:
 	@touch $@
 
 $(VENV)/with-%: $(VENV)/made $(PARTS)
+	rm -rf build/lib* build/bdist*
 	$(BIN)/python -m pip install -q '.[$*]'
 	@touch $@

@@ -25,13 +25,15 @@ class BuildNative(build_ext):
             sys.exit(f"gradino: {error}")
 
     def get_outputs(self) -> list[str]:
-        package = Path(self.build_lib) / "gradino"
-        return [str(package / name) for name in native.package_files()]
+        return [str(Path(self.build_lib) / "gradino" / name) for name in native.package_files()]
 
     def get_output_mapping(self) -> dict[str, str]:
         if not self.inplace:
             return {}
-        return {output: str(ROOT / "gradino" / name) for output, name in zip(self.get_outputs(), native.package_files())}
+        return {
+            str(Path(self.build_lib) / "gradino" / name): str(ROOT / "gradino" / name)
+            for name in native.package_files()
+        }
 
 
 setup(

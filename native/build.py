@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,7 +103,7 @@ def version() -> str:
     text = (PACKAGE / "_version.py").read_text(encoding="utf-8")
     found = re.search(r'^__version__ = "([^"]+)"', text, re.MULTILINE)
     if not found:
-        raise BuildError("gradino/_version.py: no line __version__ = \"...\"")
+        raise BuildError('gradino/_version.py: no line __version__ = "..."')
     return found[1]
 
 
@@ -182,10 +183,9 @@ def sources(x86: bool) -> list[tuple[Path, str]]:
 def build_directory(compiler: Compiler, options: Options, base: Path | None = None) -> Path:
     """Where objects of this compiler with these flags are kept."""
     key = "\0".join([compiler.version, compiler.machine, *compiler.command, *compile_flags(compiler, options)])
-    name = "-".join(
-        filter(None, ["clang" if compiler.is_clang else "gcc", options.sanitize.replace(",", "-"), "debug" * options.debug])
-    )
-    return (base or ROOT / "build" / "native") / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:10]}"
+    words = ["clang" if compiler.is_clang else "gcc", *options.sanitize.split(","), "debug" * options.debug]
+    words += ["no-x86" * options.no_x86, hashlib.sha256(key.encode()).hexdigest()[:10]]
+    return (base or ROOT / "build" / "native") / "-".join(filter(None, words))
 
 
 def is_current(target: Path, depfile: Path) -> bool:
@@ -200,7 +200,7 @@ def is_current(target: Path, depfile: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(directory: Path):
+def locked(directory: Path) -> Iterator[None]:
     """Keeps a second build out of the same directory."""
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / ".lock", "w") as handle:
