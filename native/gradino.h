@@ -62,7 +62,7 @@ typedef struct gd_tensor_info {
     int64_t strides[4]; /* in elements */
     int64_t numel;
     int32_t rank, dtype;
-    int32_t requires_grad, is_leaf, is_parameter, retains_grad, has_grad, contiguous, has_node;
+    int32_t requires_grad, is_leaf, is_parameter, retains_grad, has_grad, contiguous, has_node, is_grad_buffer;
     uint32_t version;
     int32_t op; /* the op that made it, or -1 */
 } gd_tensor_info;
@@ -79,8 +79,8 @@ const char *gd_status_name(gd_status status);
 gd_arena *gd_arena_open(int64_t reserve, int64_t commit, const char *name);
 gd_status gd_arena_close(gd_arena *arena);    /* frees it; live exports keep their pages */
 gd_status gd_arena_reset(gd_arena *arena);    /* forgets every tensor in it, keeps its pages */
-int64_t gd_arena_mark(gd_arena *arena);       /* a place to rewind to; < 0 on failure */
-gd_status gd_arena_rewind(gd_arena *arena, int64_t mark);
+gd_tensor gd_arena_mark(gd_arena *arena);     /* a place to rewind to; 0 on failure */
+gd_status gd_arena_rewind(gd_arena *arena, gd_tensor mark);
 gd_arena_stats gd_arena_get_stats(const gd_arena *arena);
 const char *gd_arena_name(const gd_arena *arena);
 gd_arena *gd_arena_permanent(void);           /* holds parameters and whatever no scope claims */

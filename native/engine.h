@@ -1,0 +1,240 @@
+/* engine.h - nodes, arenas and threads as the library's own files see them. */
+#ifndef GRADINO_ENGINE_H
+#define GRADINO_ENGINE_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kernel.h"
+#include "status.h"
+
+#pragma GCC visibility push(hidden)
+
+/* ---- Handles: epoch (28 bits) | arena (10 bits) | index of the node (26 bits) ------------------- */
+enum { GD_INDEX_BITS = 26, GD_ARENA_BITS = 10, GD_EPOCH_BITS = 28 };
+enum { GD_MAX_ARENAS = 1 << GD_ARENA_BITS, GD_MAX_NODES = 1 << GD_INDEX_BITS };
+
+enum gd_node_flag {
+    GD_REQUIRES_GRAD = 1 << 0,
+    GD_LEAF = 1 << 1,        /* not made by a recorded op */
+    GD_PARAMETER = 1 << 2,   /* lives in the slabs; param is set */
+    GD_RETAIN_GRAD = 1 << 3,
+    GD_FREED = 1 << 4,       /* backward has consumed this node's graph */
+    GD_WEAK = 1 << 5,        /* made from a Python scalar: does not decide a result's dtype */
+    GD_EXTERNAL = 1 << 6,    /* memory borrowed from the caller */
+    GD_GIVEN = 1 << 7,       /* backward: already somebody's gradient */
+    GD_OWNED = 1 << 8,       /* backward: `acc` belongs to this node alone, may be added to in place */
+    GD_GRAD_SET = 1 << 9,    /* .grad is there */
+    GD_GRAD_SEEN = 1 << 10,  /* .grad was handed out */
+    GD_GRAD_BUFFER = 1 << 11 /* is the gradient of a parameter: its memory is used again after zero_grad */
+};
+
+enum { GD_SMALL_IN = 4 };
+
+/* One tensor: descriptor and graph node. `v` stands first: a node is a kernel's view. */
+typedef struct gd_node {
+    gd_view v;
+    gd_tensor self, base;       /* base: the tensor that owns the storage (itself unless a view) */
+    gd_tensor *in;              /* recorded inputs (in_small or arena memory), NULL when not recorded */
+    uint32_t *in_version;       /* storage version of each input when it was read */
+    gd_tensor in_small[GD_SMALL_IN];
+    uint32_t version_small[GD_SMALL_IN];
+    gd_attr attr;
+    struct gd_param *param;     /* parameters and other leaves that an optimizer updates */
+    gd_tensor grad;             /* .grad, 0 when unset */
+    gd_tensor acc;              /* during a backward: the gradient gathered so far */
+    uint32_t version;           /* writes to the storage; of the base */
+    uint32_t nin;
+    uint32_t stamp, pending, capture; /* during a backward: its number, consumers to come, index of a wanted input + 1 */
+    uint32_t own_version;       /* storage version when the op had written it */
+    int16_t op;                 /* -1: none */
+    uint16_t flags;
+    uint8_t nout, out_index;    /* outputs of the op, and which one this is */
+} gd_node;
+
+/* Memory that outlives a reset for the sake of a caller's view. Sorted by address within its arena. */
+struct gd_export {
+    gd_arena *arena;
+    char *start, *end;
+    gd_export *prev, *next;
+};
+
+typedef struct gd_span { /* reserved address space, committed from the front */
+    char *base;
+    int64_t reserved, committed;
+} gd_span;
+
+struct gd_arena {
+    atomic_flag lock;
+    uint32_t id, epoch;
+    gd_span data, nodes_span;
+    char *top, *limit;          /* next free byte; end of what may be used without a look (committed, next hole) */
+    gd_node *nodes;
+    int64_t node_count, node_ready; /* in use; committed */
+    gd_export *exports, *exports_tail, *hole; /* hole: the first export at or above top that must be skipped */
+    void *last_thread;          /* who allocated last, and how often that changed: a rewind must be alone */
+    uint64_t switches;
+    int64_t high_water, allocations, resets;
+    int open_scopes;
+    bool is_open, is_permanent, is_step, closing;
+    char name[48];
+};
+
+extern gd_arena gd_arenas[GD_MAX_ARENAS];
+enum { GD_PERMANENT = 0 }; /* its index */
+
+/* ---- Threads -------------------------------------------------------------------------------------- */
+enum { GD_MAX_SCOPES = 64, GD_MAX_MODES = 256 };
+typedef struct gd_thread {
+    gd_arena *active;
+    bool grad_enabled;
+    int nscopes, nsteps, nmodes;
+    struct { int64_t id; gd_arena *arena; bool step; } scopes[GD_MAX_SCOPES];
+    struct { int64_t id; bool enabled; } modes[GD_MAX_MODES];
+    gd_arena *steps[GD_MAX_SCOPES]; /* step arenas of this thread, by nesting depth */
+} gd_thread;
+
+extern _Thread_local gd_thread *gd_thread_self __attribute__((tls_model("initial-exec")));
+gd_thread *gd_thread_start(void);
+static inline gd_thread *gd_self(void) { return __builtin_expect(gd_thread_self != NULL, 1) ? gd_thread_self : gd_thread_start(); }
+
+/* ---- Arenas ----------------------------------------------------------------------------------------- */
+static inline void gd_arena_lock(gd_arena *a) {
+    while (__builtin_expect(atomic_flag_test_and_set_explicit(&a->lock, memory_order_acquire), 0)) {}
+}
+static inline void gd_arena_unlock(gd_arena *a) { atomic_flag_clear_explicit(&a->lock, memory_order_release); }
+
+/* Bytes at the top of the arena, 64-byte aligned, uninitialised; NULL with an error set. Lock held. */
+void *gd_arena_bytes(gd_arena *a, int64_t bytes);
+/* A node with handle and defaults set (leaf, no op). Lock held. NULL with an error set. */
+gd_node *gd_arena_node(gd_arena *a);
+/* A place in the arena that this thread can return to as long as nobody else has allocated. */
+typedef struct gd_place { char *top; int64_t nodes; uint64_t switches; } gd_place;
+gd_place gd_arena_place(gd_arena *a);
+/* Forgets what was allocated since; false if another thread has allocated meanwhile (nothing done). */
+bool gd_arena_return(gd_arena *a, gd_place place);
+/* Lowers the top after workspace was used; nodes stay. */
+void gd_arena_drop_bytes(gd_arena *a, char *from, char *to);
+void gd_arena_lock_all(void);   /* around fork */
+void gd_arena_unlock_all(void);
+
+/* Address space, for arenas and slabs. */
+gd_status gd_span_reserve(gd_span *s, int64_t bytes, bool exact, const char *what);
+gd_status gd_span_commit(gd_span *s, int64_t bytes, const char *what); /* at least `bytes` from the front */
+void gd_span_release(gd_span *s);
+/* Tests: true when this allocation is to fail. */
+bool gd_allocation_fails(void);
+
+/* ---- Nodes ------------------------------------------------------------------------------------------- */
+gd_node *gd_node_missing(gd_tensor h, const char *who); /* sets the error, returns NULL */
+
+static inline gd_node *gd_node_peek(gd_tensor h) {
+    gd_arena *a = &gd_arenas[(h >> GD_INDEX_BITS) & (GD_MAX_ARENAS - 1)];
+    int64_t index = (int64_t)(h & (GD_MAX_NODES - 1));
+    return index < a->node_count && a->nodes[index].self == h ? &a->nodes[index] : NULL;
+}
+/* The node of a handle, or NULL with GD_ERR_STALE set. `who` names the op for the message. */
+static inline gd_node *gd_node_of(gd_tensor h, const char *who) {
+    gd_node *n = gd_node_peek(h);
+    if (__builtin_expect(n == NULL, 0)) return gd_node_missing(h, who);
+    if (n->base != h && __builtin_expect(gd_node_peek(n->base) == NULL, 0)) return gd_node_missing(n->base, who);
+    return n;
+}
+static inline gd_arena *gd_arena_by_handle(gd_tensor h) { return &gd_arenas[(h >> GD_INDEX_BITS) & (GD_MAX_ARENAS - 1)]; }
+static inline gd_node *gd_storage(gd_node *n) { return n->base == n->self ? n : gd_node_peek(n->base); }
+static inline uint32_t gd_storage_version(gd_node *n) {
+    gd_node *s = gd_storage(n);
+    return s ? s->version : 0;
+}
+/* Makes old handles of a permanent node stale and gives it a new one. */
+void gd_node_retag(gd_node *n);
+/* The logical shape: the last `rank` of the four entries. */
+static inline const int64_t *gd_logical_shape(const gd_view *v) { return v->shape + GD_DIMS - v->rank; }
+static inline const char *gd_text_view(const gd_view *v) { return gd_text_shape(v->rank, gd_logical_shape(v)); }
+const char *gd_dtype_name(int dtype);
+static inline bool gd_is_float(int dtype) { return dtype == GD_FLOAT32 || dtype == GD_FLOAT64; }
+/* Fills shape, strides (contiguous), rank, dtype; checks that the byte size fits. `who` names the op. */
+gd_status gd_view_init(gd_view *v, int64_t rank, const int64_t *shape, int dtype, const char *who);
+/* A new tensor in an arena, contents undefined; NULL with an error set. */
+gd_node *gd_node_new(gd_arena *a, const gd_view *like);
+/* Dimension of the four for a logical one that may be negative; < 0 with an error set. */
+int64_t gd_dim(const gd_view *v, int64_t dim, const char *who);
+
+/* ---- Ops ------------------------------------------------------------------------------------------------ */
+enum gd_op_flag { GD_OP_VIEW = 1, GD_OP_EW = 2, GD_OP_INTERNAL = 4 };
+enum { GD_VARIADIC = -1, GD_SAVES_OUT = 1 << 16 };
+
+/* What a shape rule sees and fills. */
+typedef struct gd_shape_call {
+    const char *name;
+    gd_node *const *in; /* NULL where absent */
+    int nin;
+    gd_attr *attr;      /* a rule may normalise attributes */
+    gd_view out[GD_MAX_OUT];
+    int nout;           /* preset to the op's */
+    int64_t workspace;  /* bytes the kernel needs */
+    int op;
+} gd_shape_call;
+
+struct gd_vjp;
+typedef struct gd_op_row {
+    const char *name, *vjp_name;
+    gd_status (*shape)(gd_shape_call *c);
+    gd_status (*vjp)(struct gd_vjp *v); /* NULL: no gradient */
+    gd_kernel *kernel[3];               /* by gd_isa; NULL for views */
+    uint32_t saves;
+    int8_t nin, nout;
+    uint8_t flags;
+    bool has_avx512;
+} gd_op_row;
+extern const gd_op_row gd_ops[];
+extern const char *const gd_optim_names[];
+typedef enum gd_optim_op { GD_OPTIM_sgd, GD_OPTIM_adam } gd_optim_op;
+gd_optim_kernel *gd_optim_kernel_now(gd_optim_op op);
+
+/* Runs an op and records it when recording is on and an input requires grad. Returns the first output.
+ * dest, if given, is memory for the first output (a gradient buffer of the right size). */
+gd_tensor gd_record(int op, const gd_tensor *in, int64_t nin, const gd_attr *attr, void *dest);
+#define GD_RECORD(op, attr, ...) \
+    gd_record(GD_OP_##op, (gd_tensor[]){__VA_ARGS__}, (int64_t)(sizeof((gd_tensor[]){__VA_ARGS__}) / sizeof(gd_tensor)), attr, NULL)
+/* Runs a kernel on views, without nodes. */
+void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr);
+/* A copy of src's elements into dst (same shape or broadcast), casting. No versions, no graph. */
+void gd_copy_view(gd_view *dst, const gd_view *src);
+
+/* ---- Autograd ------------------------------------------------------------------------------------------ */
+typedef struct gd_vjp {
+    gd_node *node;                /* the op's first output */
+    gd_tensor self;
+    gd_tensor g[GD_MAX_OUT];      /* gradient of each output; 0: none */
+    bool create_graph;
+    struct gd_backward_run *run;
+} gd_vjp;
+bool gd_vjp_needs(gd_vjp *v, int k);
+/* Hands gradient g to input k. g 0 means that making it failed. */
+gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g);
+/* Memory of input k's gradient if an op may write it directly, else NULL; *accumulate: add to it. */
+void *gd_vjp_dest(gd_vjp *v, int k, bool *accumulate);
+
+/* ---- Parameters (param.c) -------------------------------------------------------------------------------- */
+enum { GD_REGIONS = 5 }; /* value, gradient, previous gradient (momentum), first and second Adam moment */
+typedef struct gd_param {
+    void *ptr[GD_REGIONS];
+    gd_tensor state[GD_REGIONS]; /* a tensor over each, made on demand; [0] is the parameter */
+    void *max_exp_avg_sq;        /* amsgrad only */
+    const gd_optimizer *owner;   /* whose moments these are */
+    int64_t bytes;               /* of one region, 64-byte multiple */
+    uint8_t used;                /* bit per region that holds something */
+    uint8_t dtype;
+    bool in_slab;
+} gd_param;
+/* Gives a plain leaf the buffers an optimizer needs (in the permanent arena). */
+gd_status gd_param_adopt(gd_node *n);
+/* The gradient tensor of a parameter, made on demand; 0 with an error set. */
+gd_tensor gd_param_state_tensor(gd_node *n, int which);
+void gd_grad_clear(gd_node *n);
+gd_status gd_optimizer_apply(gd_optimizer *o, gd_node *parameter, const void *grad); /* one parameter, inside backward */
+bool gd_optimizer_has(const gd_optimizer *o, gd_tensor parameter);
+
+#pragma GCC visibility pop
+#endif

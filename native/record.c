@@ -1,0 +1,167 @@
+/* record.c - running an op: shape rule, memory, kernel, and the graph node that remembers it. */
+#include "cpu.h"
+#include "engine.h"
+
+enum { FEW_INPUTS = 16 };
+
+void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr) {
+    static const gd_attr none;
+    gd_args args = {.in = in, .out = out, .attr = attr ? attr : &none, .nin = nin, .nout = nout};
+    gd_ops[op].kernel[gd_current_isa()](&args);
+}
+
+void gd_copy_view(gd_view *dst, const gd_view *src) {
+    gd_view from = *src;
+    for (int d = 0; d < GD_DIMS; d++)
+        if (from.shape[d] != dst->shape[d]) {
+            from.shape[d] = dst->shape[d];
+            from.strides[d] = 0;
+        }
+    gd_attr attr = {.i = {dst->dtype}};
+    const gd_view *in[] = {&from};
+    gd_view *out[] = {dst};
+    gd_run(from.dtype == dst->dtype ? GD_OP_copy : GD_OP_cast, in, 1, out, 1, &attr);
+}
+
+/* Nodes and bytes for all outputs and the workspace, or nothing at all. */
+static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, gd_node **nodes, void **workspace, char **after) {
+    gd_arena_lock(a);
+    char *top = a->top;
+    int64_t count = a->node_count;
+    bool ok = true;
+    for (int k = 0; k < c->nout && ok; k++) {
+        if (view) {
+        } else if (k == 0 && dest) {
+            c->out[0].data = dest;
+        } else {
+            c->out[k].data = gd_arena_bytes(a, gd_numel(&c->out[k]) * gd_dtype_bytes(c->out[k].dtype));
+            if (!c->out[k].data) ok = false;
+        }
+        if (ok && !(nodes[k] = gd_arena_node(a))) ok = false;
+        if (ok) {
+            nodes[k]->v = c->out[k];
+            nodes[k]->nout = (uint8_t)c->nout;
+            nodes[k]->out_index = (uint8_t)k;
+        }
+    }
+    if (ok && c->workspace) {
+        *workspace = gd_arena_bytes(a, c->workspace);
+        *after = a->top;
+        ok = *workspace != NULL;
+    }
+    if (!ok) { /* the lock was held throughout: nobody saw these nodes */
+        a->top = top;
+        a->node_count = count;
+        a->hole = a->exports;
+        while (a->hole && a->hole->end <= top) a->hole = a->hole->next;
+        char *end = a->data.base + a->data.committed;
+        a->limit = a->hole && a->hole->start < end ? a->hole->start : end;
+    }
+    gd_arena_unlock(a);
+    return ok ? GD_OK : gd_last_status();
+}
+
+/* Remembers inputs and their versions. Inputs that saves do not name are remembered for their gradient only. */
+static gd_status remember(gd_arena *a, gd_node *n, int op, const gd_tensor *in, gd_node *const *nodes, int64_t nin, const gd_attr *attr) {
+    n->nin = (uint32_t)nin;
+    if (nin <= GD_SMALL_IN) {
+        n->in = n->in_small;
+        n->in_version = n->version_small;
+    } else {
+        gd_arena_lock(a);
+        gd_tensor *memory = gd_arena_bytes(a, nin * (int64_t)(sizeof(gd_tensor) + sizeof(uint32_t)));
+        gd_arena_unlock(a);
+        if (!memory) return gd_last_status();
+        n->in = memory;
+        n->in_version = (uint32_t *)(memory + nin);
+    }
+    for (int64_t k = 0; k < nin; k++) {
+        n->in[k] = in[k];
+        n->in_version[k] = nodes[k] ? gd_storage_version(nodes[k]) : 0;
+    }
+    n->attr = *attr;
+    n->op = (int16_t)op;
+    return GD_OK;
+}
+
+static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t nin, const gd_attr *attr_in, void *dest) {
+    const gd_op_row *row = &gd_ops[op];
+    gd_attr attr;
+    if (attr_in) attr = *attr_in;
+    else memset(&attr, 0, sizeof attr);
+    bool any_grad = false;
+    for (int64_t k = 0; k < nin; k++) {
+        nodes[k] = NULL;
+        if (!in[k]) continue;
+        if (!(nodes[k] = gd_node_of(in[k], row->name))) return 0;
+        any_grad |= (nodes[k]->flags & GD_REQUIRES_GRAD) != 0;
+    }
+    gd_shape_call c;
+    c.name = row->name;
+    c.in = nodes;
+    c.nin = (int)nin;
+    c.attr = &attr;
+    c.nout = row->nout;
+    c.workspace = 0;
+    c.op = op;
+    if (row->shape(&c) < 0) return 0;
+
+    gd_arena *a = gd_arena_active();
+    bool view = (row->flags & GD_OP_VIEW) != 0;
+    gd_node *outs[GD_MAX_OUT];
+    void *workspace = NULL;
+    char *after = NULL;
+    if (!a || allocate(a, &c, view, dest, outs, &workspace, &after) < 0) return 0;
+    if (view) {
+        outs[0]->base = nodes[0]->base;
+    } else {
+        gd_view *out_views[GD_MAX_OUT];
+        for (int k = 0; k < c.nout; k++) out_views[k] = &outs[k]->v;
+        gd_args args = {.in = (const gd_view *const *)nodes, .out = out_views, .attr = &attr, .workspace = workspace, .nin = (int)nin, .nout = c.nout};
+        row->kernel[gd_current_isa()](&args);
+        if (workspace) gd_arena_drop_bytes(a, workspace, after);
+    }
+    if (any_grad && gd_self()->grad_enabled && row->vjp) {
+        if (remember(a, outs[0], op, in, nodes, nin, &attr) < 0) return 0;
+        if (view) outs[0]->own_version = gd_storage_version(outs[0]);
+        for (int k = 0; k < c.nout; k++) {
+            outs[k]->op = (int16_t)op;
+            outs[k]->flags = (uint16_t)(outs[k]->flags & ~GD_LEAF);
+            if (gd_is_float(outs[k]->v.dtype)) outs[k]->flags |= GD_REQUIRES_GRAD;
+        }
+    }
+    return outs[0]->self;
+}
+
+gd_tensor gd_record(int op, const gd_tensor *in, int64_t nin, const gd_attr *attr, void *dest) {
+    gd_node *few[FEW_INPUTS];
+    if (nin <= FEW_INPUTS) return record(op, in, few, nin, attr, dest);
+    gd_arena *a = gd_arena_active();
+    if (!a) return 0;
+    gd_arena_lock(a);
+    gd_node **many = gd_arena_bytes(a, nin * (int64_t)sizeof(gd_node *));
+    gd_arena_unlock(a);
+    return many ? record(op, in, many, nin, attr, dest) : 0;
+}
+
+gd_tensor gd_call(int op, const gd_tensor *in, int64_t count, const gd_attr *attr) {
+    if (op < 0 || op >= GD_OPS) {
+        gd_fail(GD_ERR_VALUE, "op %d: there are %d", op, GD_OPS);
+        return 0;
+    }
+    if (gd_ops[op].nin != GD_VARIADIC && count != gd_ops[op].nin) {
+        gd_fail(GD_ERR_VALUE, "%s: takes %d inputs, got %lld", gd_ops[op].name, gd_ops[op].nin, (long long)count);
+        return 0;
+    }
+    return gd_record(op, in, count, attr, NULL);
+}
+
+gd_tensor gd_output(gd_tensor first, int index) {
+    gd_node *n = gd_node_of(first, "output");
+    if (!n) return 0;
+    if (n->out_index != 0 || index < 0 || index >= n->nout) {
+        gd_fail(GD_ERR_VALUE, "output: %d of an op with %d outputs (counted from its first one)", index, n->nout);
+        return 0;
+    }
+    return n[index].self;
+}

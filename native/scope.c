@@ -1,0 +1,154 @@
+/* scope.c - what each thread has active: its arena, its step arenas, whether it records the graph. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "engine.h"
+
+_Thread_local gd_thread *gd_thread_self __attribute__((tls_model("initial-exec")));
+
+static pthread_key_t thread_key;
+static atomic_llong next_id = 1;
+
+/* A thread that ends closes its step arenas; views of their tensors stay valid. */
+static void thread_end(void *p) {
+    gd_thread *t = p;
+    for (int i = 0; i < t->nscopes; i++)
+        if (t->scopes[i].arena) t->scopes[i].arena->open_scopes--;
+    for (int i = 0; i < GD_MAX_SCOPES; i++)
+        if (t->steps[i]) gd_arena_close(t->steps[i]);
+    gd_thread_self = NULL;
+    free(t);
+}
+
+__attribute__((constructor)) static void scope_load(void) {
+    pthread_key_create(&thread_key, thread_end);
+    pthread_atfork(gd_arena_lock_all, gd_arena_unlock_all, gd_arena_unlock_all);
+}
+
+gd_thread *gd_thread_start(void) {
+    static gd_thread spare; /* shared by threads for which there is no memory: better than none */
+    gd_thread *t = calloc(1, sizeof *t);
+    if (!t) t = &spare;
+    t->grad_enabled = true;
+    t->active = gd_arena_permanent();
+    gd_thread_self = t;
+    if (t != &spare) pthread_setspecific(thread_key, t);
+    return t;
+}
+
+gd_arena *gd_arena_active(void) {
+    gd_thread *t = gd_self();
+    if (!t->active) t->active = gd_arena_permanent();
+    return t->active;
+}
+
+/* ---- Scopes ---------------------------------------------------------------------------------------------- */
+
+static int64_t enter(gd_arena *a, bool step) {
+    gd_thread *t = gd_self();
+    if (t->nscopes == GD_MAX_SCOPES) {
+        gd_fail(GD_ERR_ARENA, "arena scopes nest %d deep, the most there can be", GD_MAX_SCOPES);
+        return GD_ERR_ARENA;
+    }
+    int64_t id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
+    t->scopes[t->nscopes].id = id;
+    t->scopes[t->nscopes].arena = a;
+    t->scopes[t->nscopes].step = step;
+    t->nscopes++;
+    a->open_scopes++;
+    t->active = a;
+    return id;
+}
+
+int64_t gd_scope_enter(gd_arena *a) {
+    if (!a || !a->is_open || a->closing) return gd_fail(GD_ERR_ARENA, "with arena: the arena is closed");
+    return enter(a, false);
+}
+
+int64_t gd_scope_enter_step(void) {
+    gd_thread *t = gd_self();
+    gd_arena *a = t->nsteps < GD_MAX_SCOPES ? t->steps[t->nsteps] : NULL;
+    if (!a) {
+        if (t->nsteps == GD_MAX_SCOPES) return gd_fail(GD_ERR_ARENA, "step arenas nest %d deep, the most there can be", GD_MAX_SCOPES);
+        a = gd_arena_open(0, 0, "step");
+        if (!a) return gd_last_status();
+        a->is_step = true;
+        t->steps[t->nsteps] = a;
+    }
+    int64_t id = enter(a, true);
+    if (id > 0) t->nsteps++;
+    return id;
+}
+
+static int find_scope(const gd_thread *t, int64_t id) {
+    int at = t->nscopes - 1;
+    while (at >= 0 && t->scopes[at].id != id) at--;
+    return at;
+}
+
+gd_status gd_scope_exit(int64_t id) {
+    gd_thread *t = gd_self();
+    int at = find_scope(t, id);
+    if (at < 0) return GD_OK; /* closed before, or of another thread: not ours to touch */
+    gd_arena *a = t->scopes[at].arena;
+    if (at != t->nscopes - 1)
+        return gd_fail(GD_ERR_ARENA, "a scope of arena '%s' was left while an inner scope (arena '%s') is still open: leave the inner one first", a->name,
+                       t->scopes[t->nscopes - 1].arena->name);
+    bool step = t->scopes[at].step;
+    t->nscopes--;
+    a->open_scopes--;
+    t->active = at > 0 ? t->scopes[at - 1].arena : gd_arena_permanent();
+    if (!step) return GD_OK;
+    t->nsteps--;
+    if (a->epoch + 2 >= (1u << GD_EPOCH_BITS) - 1) { /* used up: the next step opens a fresh one */
+        t->steps[t->nsteps] = NULL;
+        return gd_arena_close(a);
+    }
+    return gd_arena_reset(a);
+}
+
+gd_arena *gd_scope_arena(int64_t id) {
+    gd_thread *t = gd_self();
+    int at = find_scope(t, id);
+    return at < 0 ? NULL : t->scopes[at].arena;
+}
+
+gd_tensor gd_keep(gd_tensor h, int64_t scope) {
+    gd_node *n = gd_node_of(h, "keep");
+    if (!n) return 0;
+    gd_thread *t = gd_self();
+    int at = scope ? find_scope(t, scope) : t->nscopes - 1;
+    gd_arena *target = at > 0 ? t->scopes[at - 1].arena : gd_arena_permanent();
+    gd_view like = n->v;
+    if (gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "keep") < 0) return 0;
+    gd_node *kept = gd_node_new(target, &like);
+    if (!kept) return 0;
+    gd_copy_view(&kept->v, &n->v);
+    return kept->self;
+}
+
+/* ---- Recording -------------------------------------------------------------------------------------------- */
+
+int gd_grad_enabled(void) { return gd_self()->grad_enabled; }
+
+int64_t gd_grad_mode_enter(int enabled) {
+    gd_thread *t = gd_self();
+    if (t->nmodes == GD_MAX_MODES) return gd_fail(GD_ERR, "no_grad and enable_grad nest %d deep, the most there can be", GD_MAX_MODES);
+    int64_t id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
+    t->modes[t->nmodes].id = id;
+    t->modes[t->nmodes].enabled = enabled != 0;
+    t->nmodes++;
+    t->grad_enabled = enabled != 0;
+    return id;
+}
+
+/* A mode left late, by a generator say, is taken out of the middle and changes nothing for the newer ones. */
+void gd_grad_mode_exit(int64_t id) {
+    gd_thread *t = gd_self();
+    int at = t->nmodes - 1;
+    while (at >= 0 && t->modes[at].id != id) at--;
+    if (at < 0) return;
+    memmove(&t->modes[at], &t->modes[at + 1], sizeof t->modes[0] * (size_t)(t->nmodes - 1 - at));
+    t->nmodes--;
+    t->grad_enabled = t->nmodes ? t->modes[t->nmodes - 1].enabled : true;
+}

@@ -1,0 +1,255 @@
+/* tensor.c - nodes: making, finding and describing tensors; reading and writing their elements. */
+#include "engine.h"
+
+const char *gd_dtype_name(int dtype) {
+    static const char *const names[GD_DTYPES] = {"float32", "float64", "int64", "int32", "bool"};
+    return dtype >= 0 && dtype < GD_DTYPES ? names[dtype] : "unknown dtype";
+}
+
+gd_node *gd_node_missing(gd_tensor h, const char *who) {
+    if (!h) {
+        if (gd_last_status() >= 0) gd_fail(GD_ERR, "%s: an input is no tensor (handle 0)", who);
+        return NULL;
+    }
+    gd_arena *a = gd_arena_by_handle(h);
+    if (a->is_permanent)
+        gd_fail(GD_ERR_STALE, "%s: this tensor is gone: it was a gradient cleared by zero_grad (use .clone() to keep one), or a parameter that was freed", who);
+    else
+        gd_fail(GD_ERR_STALE,
+                "%s: this tensor is gone: its arena '%s' was %s since. Take .item() or .numpy() inside the block, or .keep() to carry a tensor out of it", who,
+                a->name, a->is_open && !a->closing ? "reset" : "closed");
+    return NULL;
+}
+
+gd_status gd_view_init(gd_view *v, int64_t rank, const int64_t *shape, int dtype, const char *who) {
+    if (rank < 0 || rank > GD_DIMS) return gd_fail(GD_ERR_SHAPE, "%s: rank %lld: tensors have at most four dimensions", who, (long long)rank);
+    if (dtype < 0 || dtype >= GD_DTYPES) return gd_fail(GD_ERR_DTYPE, "%s: %d is no dtype", who, dtype);
+    int64_t pad = GD_DIMS - rank, count = 1, span = 1;
+    v->rank = (uint8_t)rank;
+    v->dtype = (uint8_t)dtype;
+    for (int64_t d = GD_DIMS - 1; d >= 0; d--) {
+        int64_t size = d < pad ? 1 : shape[d - pad];
+        if (size < 0) return gd_fail(GD_ERR_SHAPE, "%s: shape %s has a negative size", who, gd_text_shape(rank, shape));
+        v->shape[d] = size;
+        v->strides[d] = span;
+        if (__builtin_mul_overflow(count, size, &count) || __builtin_mul_overflow(span, size ? size : 1, &span) || span > INT64_MAX / 16)
+            return gd_fail(GD_ERR_MEMORY, "%s: shape %s has more elements than memory can ever hold", who, gd_text_shape(rank, shape));
+    }
+    return GD_OK;
+}
+
+gd_node *gd_node_new(gd_arena *a, const gd_view *like) {
+    if (!a) return NULL;
+    gd_arena_lock(a);
+    void *data = gd_arena_bytes(a, gd_numel(like) * gd_dtype_bytes(like->dtype));
+    gd_node *n = data ? gd_arena_node(a) : NULL;
+    gd_arena_unlock(a);
+    if (!n) return NULL;
+    n->v = *like;
+    n->v.data = data;
+    return n;
+}
+
+void gd_node_retag(gd_node *n) {
+    gd_tensor step = (gd_tensor)1 << (GD_INDEX_BITS + GD_ARENA_BITS);
+    n->self += step;
+    if (n->self < step) n->self += step; /* epoch 0 is never used */
+    n->base = n->self;
+}
+
+int64_t gd_dim(const gd_view *v, int64_t dim, const char *who) {
+    int64_t rank = v->rank ? v->rank : 1; /* a scalar accepts 0 and -1, as in PyTorch */
+    if (dim < -rank || dim >= rank)
+        return gd_fail(GD_ERR_INDEX, "%s: dimension %lld of a tensor of shape %s: it must be in [%lld, %lld]", who, (long long)dim, gd_text_view(v),
+                       (long long)-rank, (long long)(rank - 1));
+    return GD_DIMS - rank + (dim < 0 ? dim + rank : dim);
+}
+
+gd_status gd_check(gd_tensor t) { return gd_node_of(t, "tensor") ? GD_OK : gd_last_status(); }
+
+int64_t gd_shape(gd_tensor t, int64_t *shape) {
+    gd_node *n = gd_node_of(t, "shape");
+    if (!n) return gd_last_status();
+    memcpy(shape, gd_logical_shape(&n->v), sizeof(int64_t) * n->v.rank);
+    return n->v.rank;
+}
+
+gd_status gd_info(gd_tensor t, gd_tensor_info *out) {
+    gd_node *n = gd_node_of(t, "tensor");
+    if (!n) return gd_last_status();
+    int pad = GD_DIMS - n->v.rank;
+    *out = (gd_tensor_info){.data = n->v.data,
+                            .numel = gd_numel(&n->v),
+                            .rank = n->v.rank,
+                            .dtype = n->v.dtype,
+                            .requires_grad = (n->flags & GD_REQUIRES_GRAD) != 0,
+                            .is_leaf = (n->flags & GD_LEAF) != 0,
+                            .is_parameter = (n->flags & GD_PARAMETER) != 0,
+                            .retains_grad = (n->flags & GD_RETAIN_GRAD) != 0,
+                            .has_grad = (n->flags & GD_GRAD_SET) != 0,
+                            .contiguous = gd_is_contiguous(&n->v),
+                            .has_node = n->in != NULL,
+                            .is_grad_buffer = (n->flags & GD_GRAD_BUFFER) != 0,
+                            .version = gd_storage_version(n),
+                            .op = n->op < 0 ? -1 : n->op};
+    for (int d = 0; d < n->v.rank; d++) {
+        out->shape[d] = n->v.shape[d + pad];
+        out->strides[d] = n->v.strides[d + pad];
+    }
+    return GD_OK;
+}
+
+/* ---- Making ------------------------------------------------------------------------------------------------ */
+
+gd_tensor gd_empty(int64_t rank, const int64_t *shape, int dtype) {
+    gd_view v;
+    GD_TRY_TENSOR(gd_view_init(&v, rank, shape, dtype, "empty"));
+    gd_node *n = gd_node_new(gd_arena_active(), &v);
+    return n ? n->self : 0;
+}
+
+gd_tensor gd_from_data(int64_t rank, const int64_t *shape, int dtype, const void *data) {
+    gd_tensor h = gd_empty(rank, shape, dtype);
+    gd_node *n = h ? gd_node_peek(h) : NULL;
+    if (!n) return 0;
+    size_t bytes = (size_t)(gd_numel(&n->v) * gd_dtype_bytes(dtype));
+    if (bytes) memcpy(n->v.data, data, bytes);
+    return h;
+}
+
+gd_tensor gd_from_external(int64_t rank, const int64_t *shape, const int64_t *strides, int dtype, void *data) {
+    gd_view v;
+    GD_TRY_TENSOR(gd_view_init(&v, rank, shape, dtype, "from_numpy"));
+    gd_arena *a = gd_arena_active();
+    if (!a) return 0;
+    gd_arena_lock(a);
+    gd_node *n = gd_arena_node(a);
+    gd_arena_unlock(a);
+    if (!n) return 0;
+    n->v = v;
+    n->v.data = data;
+    n->flags |= GD_EXTERNAL;
+    for (int64_t d = 0; d < rank; d++) n->v.strides[GD_DIMS - rank + d] = strides[d];
+    return n->self;
+}
+
+gd_tensor gd_scalar(double value, int64_t ivalue, int dtype) {
+    gd_view v;
+    GD_TRY_TENSOR(gd_view_init(&v, 0, NULL, dtype, "scalar"));
+    gd_node *n = gd_node_new(gd_arena_active(), &v);
+    if (!n) return 0;
+    switch (dtype) {
+    case GD_FLOAT32: *(float *)n->v.data = (float)value; break;
+    case GD_FLOAT64: *(double *)n->v.data = value; break;
+    case GD_INT64: *(int64_t *)n->v.data = ivalue; break;
+    case GD_INT32: *(int32_t *)n->v.data = (int32_t)ivalue; break;
+    default: *(uint8_t *)n->v.data = ivalue != 0;
+    }
+    n->flags |= GD_WEAK;
+    return n->self;
+}
+
+/* ---- Reading and writing ------------------------------------------------------------------------------------ */
+
+gd_status gd_item(gd_tensor t, double *value, int64_t *ivalue) {
+    gd_node *n = gd_node_of(t, "item");
+    if (!n) return gd_last_status();
+    if (gd_numel(&n->v) != 1)
+        return gd_fail(GD_ERR_SHAPE, "item: shape %s has %lld elements: item() needs exactly one", gd_text_view(&n->v), (long long)gd_numel(&n->v));
+    switch (n->v.dtype) {
+    case GD_FLOAT32: *value = *(const float *)n->v.data; break;
+    case GD_FLOAT64: *value = *(const double *)n->v.data; break;
+    case GD_INT64: *ivalue = *(const int64_t *)n->v.data; break;
+    case GD_INT32: *ivalue = *(const int32_t *)n->v.data; break;
+    default: *ivalue = *(const uint8_t *)n->v.data;
+    }
+    return gd_has_warning() ? GD_WARNING : GD_OK;
+}
+
+gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes) {
+    gd_node *n = gd_node_of(t, "copy out");
+    if (!n) return gd_last_status();
+    int64_t need = gd_numel(&n->v) * gd_dtype_bytes(n->v.dtype);
+    if (need != bytes) return gd_fail(GD_ERR_SHAPE, "copy out: %lld bytes for a tensor of %lld", (long long)bytes, (long long)need);
+    gd_view to;
+    GD_TRY(gd_view_init(&to, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "copy out"));
+    to.data = data;
+    if (bytes) gd_copy_view(&to, &n->v);
+    return GD_OK;
+}
+
+/* Whether a tensor may be written in place: nobody's gradient would be lost or wrong. */
+static gd_status check_writable(gd_node *n, const char *who) {
+    for (int d = 0; d < GD_DIMS; d++)
+        if (n->v.strides[d] == 0 && n->v.shape[d] > 1)
+            return gd_fail(GD_ERR, "%s: the tensor of shape %s is an expanded view: several of its elements are one place in memory. Write to a .clone()", who,
+                           gd_text_view(&n->v));
+    if (!gd_self()->grad_enabled) return GD_OK;
+    gd_node *storage = gd_storage(n);
+    if ((n->flags | storage->flags) & GD_REQUIRES_GRAD)
+        return gd_fail(GD_ERR, "%s: an in-place write to a tensor that requires grad is not recorded and would give a wrong gradient. "
+                               "Use where, cat or stack to build a new tensor, or write inside no_grad()", who);
+    return GD_OK;
+}
+
+static bool overlap(const gd_node *a, const gd_node *b) { return a->base == b->base; }
+
+gd_status gd_copy_in(gd_tensor t, gd_tensor source) {
+    gd_node *n = gd_node_of(t, "setitem"), *s = n ? gd_node_of(source, "setitem") : NULL;
+    if (!s) return gd_last_status();
+    GD_TRY(check_writable(n, "setitem"));
+    if (gd_self()->grad_enabled && (s->flags & GD_REQUIRES_GRAD))
+        return gd_fail(GD_ERR, "setitem: the value requires grad, but an in-place write is not recorded: its gradient would be lost. "
+                               "Use where, cat or stack, or write value.detach()");
+    for (int d = 0; d < GD_DIMS; d++)
+        if (s->v.shape[d] != n->v.shape[d] && s->v.shape[d] != 1)
+            return gd_fail(GD_ERR_SHAPE, "setitem: a value of shape %s cannot be broadcast to %s", gd_text_view(&s->v), gd_text_view(&n->v));
+    gd_view from = s->v;
+    gd_arena *a = gd_arena_active();
+    gd_place place = gd_arena_place(a);
+    if (overlap(n, s)) { /* copy first: the value as it was before the write */
+        gd_view like;
+        GD_TRY(gd_view_init(&like, s->v.rank, gd_logical_shape(&s->v), s->v.dtype, "setitem"));
+        gd_node *copy = gd_node_new(a, &like);
+        if (!copy) return gd_last_status();
+        gd_copy_view(&copy->v, &s->v);
+        from = copy->v;
+        gd_copy_view(&n->v, &from);
+        gd_arena_return(a, place);
+    } else {
+        gd_copy_view(&n->v, &from);
+    }
+    gd_storage(n)->version++;
+    return GD_OK;
+}
+
+gd_status gd_fill_in(gd_tensor t, double value, int64_t ivalue) {
+    gd_node *n = gd_node_of(t, "fill");
+    if (!n) return gd_last_status();
+    GD_TRY(check_writable(n, "fill"));
+    union { float f32; double f64; int64_t i64; int32_t i32; uint8_t b; } word;
+    gd_view one = {.data = &word, .shape = {1, 1, 1, 1}, .dtype = n->v.dtype};
+    switch (n->v.dtype) {
+    case GD_FLOAT32: word.f32 = (float)value; break;
+    case GD_FLOAT64: word.f64 = value; break;
+    case GD_INT64: word.i64 = ivalue; break;
+    case GD_INT32: word.i32 = (int32_t)ivalue; break;
+    default: word.b = ivalue != 0;
+    }
+    gd_copy_view(&n->v, &one);
+    gd_storage(n)->version++;
+    return GD_OK;
+}
+
+gd_status gd_set_requires_grad(gd_tensor t, int on) {
+    gd_node *n = gd_node_of(t, "requires_grad_");
+    if (!n) return gd_last_status();
+    if (on && !gd_is_float(n->v.dtype))
+        return gd_fail(GD_ERR_DTYPE, "requires_grad_: only floating point tensors can require gradients, this one is %s", gd_dtype_name(n->v.dtype));
+    if (!(n->flags & GD_LEAF)) {
+        if (on) return GD_OK;
+        return gd_fail(GD_ERR, "requires_grad_: only leaf tensors can stop requiring grad; use .detach() for the result of an op");
+    }
+    n->flags = (uint16_t)(on ? n->flags | GD_REQUIRES_GRAD : n->flags & ~GD_REQUIRES_GRAD);
+    return GD_OK;
+}
