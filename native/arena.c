@@ -111,7 +111,7 @@ gd_node *gd_arena_node(gd_arena *a) {
     n->in = NULL;
     n->param = NULL;
     n->grad = n->acc = 0;
-    n->version = n->own_version = n->nin = n->stamp = 0;
+    n->version = n->own_version = n->nin = n->stamp = n->capture = 0;
     n->op = -1;
     n->flags = GD_LEAF;
     n->nout = 1;

@@ -26,7 +26,8 @@ enum gd_node_flag {
     GD_OWNED = 1 << 8,       /* backward: `acc` belongs to this node alone, may be added to in place */
     GD_GRAD_SET = 1 << 9,    /* .grad is there */
     GD_GRAD_SEEN = 1 << 10,  /* .grad was handed out */
-    GD_GRAD_BUFFER = 1 << 11 /* is the gradient of a parameter: its memory is used again after zero_grad */
+    GD_GRAD_BUFFER = 1 << 11, /* is the gradient of a parameter: its memory is used again after zero_grad */
+    GD_USEFUL = 1 << 12      /* backward: a wanted input is reachable from here */
 };
 
 enum { GD_SMALL_IN = 4 };
@@ -161,7 +162,7 @@ gd_node *gd_node_new(gd_arena *a, const gd_view *like);
 int64_t gd_dim(const gd_view *v, int64_t dim, const char *who);
 
 /* ---- Ops ------------------------------------------------------------------------------------------------ */
-enum gd_op_flag { GD_OP_VIEW = 1, GD_OP_EW = 2, GD_OP_INTERNAL = 4 };
+enum gd_op_flag { GD_OP_VIEW = 1, GD_OP_EW = 2, GD_OP_INTERNAL = 4, GD_OP_OPTIONAL = 8 /* some inputs may be absent */ };
 enum { GD_VARIADIC = -1, GD_SAVES_OUT = 1 << 16 };
 
 /* What a shape rule sees and fills. */
@@ -210,11 +211,13 @@ typedef struct gd_vjp {
     bool create_graph;
     struct gd_backward_run *run;
 } gd_vjp;
-bool gd_vjp_needs(gd_vjp *v, int k);
+bool gd_vjp_needs(const gd_vjp *v, int k);
 /* Hands gradient g to input k. g 0 means that making it failed. */
 gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g);
 /* Memory of input k's gradient if an op may write it directly, else NULL; *accumulate: add to it. */
-void *gd_vjp_dest(gd_vjp *v, int k, bool *accumulate);
+void *gd_vjp_dest(const gd_vjp *v, int k, bool *accumulate);
+/* Adds g to the slice (start, step per dimension of the four) of input 0's gradient, in place. */
+gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const int64_t *step);
 
 /* ---- Parameters (param.c) -------------------------------------------------------------------------------- */
 enum { GD_REGIONS = 5 }; /* value, gradient, previous gradient (momentum), first and second Adam moment */

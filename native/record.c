@@ -24,7 +24,7 @@ void gd_copy_view(gd_view *dst, const gd_view *src) {
 }
 
 /* Nodes and bytes for all outputs and the workspace, or nothing at all. */
-static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, gd_node **nodes, void **workspace, char **after) {
+static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, int64_t many_inputs, gd_node **nodes, void **workspace, char **after) {
     gd_arena_lock(a);
     char *top = a->top;
     int64_t count = a->node_count;
@@ -44,6 +44,11 @@ static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, 
             nodes[k]->out_index = (uint8_t)k;
         }
     }
+    if (ok && many_inputs) { /* more than the node itself has room for */
+        nodes[0]->in = gd_arena_bytes(a, many_inputs * (int64_t)(sizeof(gd_tensor) + sizeof(uint32_t)));
+        ok = nodes[0]->in != NULL;
+        if (ok) nodes[0]->in_version = (uint32_t *)(nodes[0]->in + many_inputs);
+    }
     if (ok && c->workspace) {
         *workspace = gd_arena_bytes(a, c->workspace);
         *after = a->top;
@@ -61,19 +66,12 @@ static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, 
     return ok ? GD_OK : gd_last_status();
 }
 
-/* Remembers inputs and their versions. Inputs that saves do not name are remembered for their gradient only. */
-static gd_status remember(gd_arena *a, gd_node *n, int op, const gd_tensor *in, gd_node *const *nodes, int64_t nin, const gd_attr *attr) {
+/* Remembers inputs, their storage versions and the attributes for backward. */
+static void remember(gd_node *n, int op, const gd_tensor *in, gd_node *const *nodes, int64_t nin, const gd_attr *attr) {
     n->nin = (uint32_t)nin;
     if (nin <= GD_SMALL_IN) {
         n->in = n->in_small;
         n->in_version = n->version_small;
-    } else {
-        gd_arena_lock(a);
-        gd_tensor *memory = gd_arena_bytes(a, nin * (int64_t)(sizeof(gd_tensor) + sizeof(uint32_t)));
-        gd_arena_unlock(a);
-        if (!memory) return gd_last_status();
-        n->in = memory;
-        n->in_version = (uint32_t *)(memory + nin);
     }
     for (int64_t k = 0; k < nin; k++) {
         n->in[k] = in[k];
@@ -81,7 +79,6 @@ static gd_status remember(gd_arena *a, gd_node *n, int op, const gd_tensor *in, 
     }
     n->attr = *attr;
     n->op = (int16_t)op;
-    return GD_OK;
 }
 
 static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t nin, const gd_attr *attr_in, void *dest) {
@@ -92,7 +89,7 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     bool any_grad = false;
     for (int64_t k = 0; k < nin; k++) {
         nodes[k] = NULL;
-        if (!in[k]) continue;
+        if (!in[k] && row->flags & GD_OP_OPTIONAL) continue; /* its shape rule knows which */
         if (!(nodes[k] = gd_node_of(in[k], row->name))) return 0;
         any_grad |= (nodes[k]->flags & GD_REQUIRES_GRAD) != 0;
     }
@@ -111,7 +108,8 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     gd_node *outs[GD_MAX_OUT];
     void *workspace = NULL;
     char *after = NULL;
-    if (!a || allocate(a, &c, view, dest, outs, &workspace, &after) < 0) return 0;
+    bool recording = any_grad && gd_self()->grad_enabled && row->vjp;
+    if (!a || allocate(a, &c, view, dest, recording && nin > GD_SMALL_IN ? nin : 0, outs, &workspace, &after) < 0) return 0;
     if (view) {
         outs[0]->base = nodes[0]->base;
     } else {
@@ -121,8 +119,8 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
         row->kernel[gd_current_isa()](&args);
         if (workspace) gd_arena_drop_bytes(a, workspace, after);
     }
-    if (any_grad && gd_self()->grad_enabled && row->vjp) {
-        if (remember(a, outs[0], op, in, nodes, nin, &attr) < 0) return 0;
+    if (recording) {
+        remember(outs[0], op, in, nodes, nin, &attr);
         if (view) outs[0]->own_version = gd_storage_version(outs[0]);
         for (int k = 0; k < c.nout; k++) {
             outs[k]->op = (int16_t)op;

@@ -1,0 +1,227 @@
+/* shape.c - shape rules of elementwise, reduction and softmax ops, and the helpers all rules share.
+ * A rule checks inputs and attributes and says what the outputs look like; kernels rely on it. */
+#include "shape.h"
+
+gd_status gd_shape_out(gd_shape_call *c, int k, int64_t rank, const int64_t *shape, int dtype) {
+    return gd_view_init(&c->out[k], rank, shape, dtype, c->name);
+}
+
+gd_status gd_shape_like(gd_shape_call *c, int k, const gd_view *v, int dtype) {
+    gd_view *out = &c->out[k];
+    int64_t span = 1;
+    for (int d = GD_DIMS - 1; d >= 0; d--) {
+        out->shape[d] = v->shape[d];
+        out->strides[d] = span;
+        span *= v->shape[d] ? v->shape[d] : 1;
+    }
+    out->rank = v->rank;
+    out->dtype = (uint8_t)dtype;
+    for (int d = 0; d < GD_DIMS; d++)
+        if (v->strides[d] == 0 && v->shape[d] > 1) /* an expanded input may be larger than memory */
+            return gd_view_init(out, v->rank, gd_logical_shape(v), dtype, c->name);
+    return GD_OK;
+}
+
+gd_status gd_shape_broadcast(gd_shape_call *c, int first, int count, int dtype) {
+    gd_view like = *gd_in(c, first);
+    bool same = true;
+    for (int k = first + 1; k < first + count; k++) {
+        const gd_view *v = gd_in(c, k);
+        if (v->rank > like.rank) like.rank = v->rank;
+        for (int d = 0; d < GD_DIMS; d++) {
+            if (v->shape[d] == like.shape[d]) continue;
+            if (like.shape[d] == 1) like.shape[d] = v->shape[d];
+            else if (v->shape[d] != 1) {
+                const gd_view *a = gd_in(c, first);
+                return gd_fail(GD_ERR_SHAPE, "%s: shapes %s and %s cannot be broadcast: dimension %d is %lld and %lld; sizes must be equal, or one of them 1",
+                               c->name, gd_text_view(a), gd_text_view(v), d - GD_DIMS, (long long)like.shape[d], (long long)v->shape[d]);
+            }
+            same = false;
+        }
+    }
+    if (same) return gd_shape_like(c, 0, &like, dtype);
+    return gd_shape_out(c, 0, like.rank, gd_logical_shape(&like), dtype);
+}
+
+gd_status gd_shape_need_float(const gd_shape_call *c, int k) {
+    if (gd_is_float(gd_in(c, k)->dtype)) return GD_OK;
+    return gd_fail(GD_ERR_DTYPE, "%s: input %d is %s, but must be float32 or float64", c->name, k, gd_dtype_name(gd_in(c, k)->dtype));
+}
+
+gd_status gd_shape_need_same_dtype(const gd_shape_call *c, int i, int j) {
+    if (gd_in(c, i)->dtype == gd_in(c, j)->dtype) return GD_OK;
+    return gd_fail(GD_ERR_DTYPE, "%s: input %d is %s and input %d is %s: they must have one dtype", c->name, i, gd_dtype_name(gd_in(c, i)->dtype), j,
+                   gd_dtype_name(gd_in(c, j)->dtype));
+}
+
+gd_status gd_shape_need_int64(const gd_shape_call *c, int k) {
+    if (gd_in(c, k)->dtype == GD_INT64) return GD_OK;
+    return gd_fail(GD_ERR_DTYPE, "%s: input %d is %s, but indices and labels must be int64", c->name, k, gd_dtype_name(gd_in(c, k)->dtype));
+}
+
+gd_status gd_shape_check_range(const gd_shape_call *c, const gd_view *v, int64_t low, int64_t high, int64_t ignore, const char *what) {
+    for (int64_t a = 0; a < v->shape[0]; a++)
+        for (int64_t b = 0; b < v->shape[1]; b++)
+            for (int64_t i = 0; i < v->shape[2]; i++) {
+                const int64_t *row = (const int64_t *)v->data + a * v->strides[0] + b * v->strides[1] + i * v->strides[2];
+                for (int64_t j = 0; j < v->shape[3]; j++) {
+                    int64_t x = row[j * v->strides[3]];
+                    if ((x < low || x >= high) && x != ignore)
+                        return gd_fail(GD_ERR_INDEX, "%s: %s %lld is out of range: it must be in [%lld, %lld)", c->name, what, (long long)x, (long long)low,
+                                       (long long)high);
+                }
+            }
+    return GD_OK;
+}
+
+/* ---- Elementwise ------------------------------------------------------------------------------------------ */
+
+gd_status gd_shape_unary_num(gd_shape_call *c) { return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype); }
+
+gd_status gd_shape_unary_float(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_float(c, 0));
+    return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype);
+}
+
+gd_status gd_shape_unary_bool(gd_shape_call *c) { return gd_shape_like(c, 0, gd_in(c, 0), GD_BOOL); }
+gd_status gd_shape_copy(gd_shape_call *c) { return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype); }
+
+gd_status gd_shape_cast(gd_shape_call *c) {
+    int64_t dtype = c->attr->i[0];
+    if (dtype < 0 || dtype >= GD_DTYPES) return gd_fail(GD_ERR_DTYPE, "cast: %lld is no dtype", (long long)dtype);
+    return gd_shape_like(c, 0, gd_in(c, 0), (int)dtype);
+}
+
+gd_status gd_shape_same(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
+    return gd_shape_broadcast(c, 0, 2, gd_in(c, 0)->dtype);
+}
+
+gd_status gd_shape_binary(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
+    return gd_shape_broadcast(c, 0, 2, gd_in(c, 0)->dtype);
+}
+
+gd_status gd_shape_binary_float(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_float(c, 0));
+    return gd_shape_binary(c);
+}
+
+/* Looks through an integer tensor for the first element that `bad` accepts; elements of any integer dtype. */
+static bool any_int(const gd_view *v, bool (*bad)(int64_t)) {
+    for (int64_t a = 0; a < v->shape[0]; a++)
+        for (int64_t b = 0; b < v->shape[1]; b++)
+            for (int64_t i = 0; i < v->shape[2]; i++)
+                for (int64_t j = 0; j < v->shape[3]; j++) {
+                    int64_t at = a * v->strides[0] + b * v->strides[1] + i * v->strides[2] + j * v->strides[3];
+                    int64_t x = v->dtype == GD_INT64 ? ((const int64_t *)v->data)[at]
+                              : v->dtype == GD_INT32 ? ((const int32_t *)v->data)[at]
+                                                     : ((const uint8_t *)v->data)[at];
+                    if (bad(x)) return true;
+                }
+    return false;
+}
+static bool is_zero(int64_t x) { return x == 0; }
+static bool is_negative(int64_t x) { return x < 0; }
+
+gd_status gd_shape_binary_int_div(gd_shape_call *c) {
+    GD_TRY(gd_shape_binary(c));
+    const gd_view *b = gd_in(c, 1);
+    if (!gd_is_float(b->dtype) && gd_numel(&c->out[0]) && any_int(b, is_zero))
+        return gd_fail(GD_ERR_ZERO_DIVISION, "%s: the divisor of shape %s (%s) has a zero: integers cannot be divided by it", c->name, gd_text_view(b),
+                       gd_dtype_name(b->dtype));
+    return GD_OK;
+}
+
+gd_status gd_shape_pow(gd_shape_call *c) {
+    GD_TRY(gd_shape_binary(c));
+    const gd_view *b = gd_in(c, 1);
+    if (!gd_is_float(b->dtype) && any_int(b, is_negative))
+        return gd_fail(GD_ERR_VALUE, "pow: integers cannot be raised to negative integer powers; make one of them floating point");
+    return GD_OK;
+}
+
+gd_status gd_shape_compare(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
+    return gd_shape_broadcast(c, 0, 2, GD_BOOL);
+}
+
+gd_status gd_shape_where(gd_shape_call *c) {
+    if (gd_in(c, 0)->dtype != GD_BOOL) return gd_fail(GD_ERR_DTYPE, "where: the condition is %s, but must be bool", gd_dtype_name(gd_in(c, 0)->dtype));
+    GD_TRY(gd_shape_need_same_dtype(c, 1, 2));
+    return gd_shape_broadcast(c, 0, 3, gd_in(c, 1)->dtype);
+}
+
+gd_status gd_shape_dropout(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_float(c, 0));
+    return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype);
+}
+
+/* ---- Reductions --------------------------------------------------------------------------------------------- */
+
+static int64_t reduced_count(const gd_view *v, int64_t mask) {
+    int64_t count = 1;
+    for (int d = 0; d < GD_DIMS; d++)
+        if (mask >> d & 1) count *= v->shape[d];
+    return count;
+}
+
+static gd_status reduce_out(gd_shape_call *c, int k, int dtype) {
+    const gd_view *v = gd_in(c, 0);
+    int64_t shape[GD_DIMS], rank = 0, mask = c->attr->i[0];
+    for (int d = GD_DIMS - v->rank; d < GD_DIMS; d++) {
+        bool reduced = mask >> d & 1;
+        if (!reduced || c->attr->i[1]) shape[rank++] = reduced ? 1 : v->shape[d];
+    }
+    return gd_shape_out(c, k, rank, shape, dtype);
+}
+
+static gd_status need_elements(gd_shape_call *c) {
+    const gd_view *v = gd_in(c, 0);
+    if (reduced_count(v, c->attr->i[0]) > 0) return GD_OK;
+    int64_t kept = reduced_count(v, ~c->attr->i[0] & 15);
+    if (kept == 0) return GD_OK; /* nothing to answer for */
+    return gd_fail(GD_ERR_SHAPE, "%s: shape %s has no elements to choose from in the reduced dimensions", c->name, gd_text_view(v));
+}
+
+gd_status gd_shape_reduce_sum(gd_shape_call *c) {
+    int dtype = gd_in(c, 0)->dtype;
+    return reduce_out(c, 0, gd_is_float(dtype) ? dtype : GD_INT64);
+}
+
+gd_status gd_shape_reduce_float(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_float(c, 0));
+    return reduce_out(c, 0, gd_in(c, 0)->dtype);
+}
+
+gd_status gd_shape_reduce_lse(gd_shape_call *c) { return gd_shape_reduce_float(c); }
+
+gd_status gd_shape_reduce_max(gd_shape_call *c) {
+    GD_TRY(need_elements(c));
+    return reduce_out(c, 0, gd_in(c, 0)->dtype);
+}
+
+gd_status gd_shape_reduce_maxdim(gd_shape_call *c) {
+    GD_TRY(need_elements(c));
+    GD_TRY(reduce_out(c, 0, gd_in(c, 0)->dtype));
+    return reduce_out(c, 1, GD_INT64);
+}
+
+gd_status gd_shape_reduce_arg(gd_shape_call *c) {
+    GD_TRY(need_elements(c));
+    return reduce_out(c, 0, GD_INT64);
+}
+
+gd_status gd_shape_reduce_bool(gd_shape_call *c) { return reduce_out(c, 0, GD_BOOL); }
+
+/* ---- Softmax -------------------------------------------------------------------------------------------------- */
+
+gd_status gd_shape_softmax(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_float(c, 0));
+    return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype);
+}
+
+gd_status gd_shape_softmax_bwd(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
+    return gd_shape_like(c, 0, gd_in(c, 1), gd_in(c, 1)->dtype);
+}

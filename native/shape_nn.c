@@ -1,0 +1,139 @@
+/* shape_nn.c - shape rules of losses, matrix products and recurrent layers. */
+#include "gemm.h"
+#include "rnn.h"
+#include "shape.h"
+
+static bool same_shape(const gd_view *a, const gd_view *b) { return memcmp(a->shape, b->shape, sizeof a->shape) == 0; }
+
+/* ---- Losses ------------------------------------------------------------------------------------------------- */
+
+gd_status gd_shape_cross_entropy(gd_shape_call *c) {
+    if (!c->in[0] || !c->in[1]) return gd_node_missing(0, c->name), gd_last_status();
+    const gd_view *x = gd_in(c, 0), *t = gd_in(c, 1);
+    GD_TRY(gd_shape_need_float(c, 0));
+    if (x->rank != 2) return gd_fail(GD_ERR_SHAPE, "cross_entropy: logits have shape %s, must be (N, C)", gd_text_view(x));
+    int64_t n = x->shape[2], classes = x->shape[3];
+    if (c->in[2]) {
+        GD_TRY(gd_shape_need_same_dtype(c, 0, 2));
+        if (gd_in(c, 2)->rank != 1 || gd_in(c, 2)->shape[3] != classes)
+            return gd_fail(GD_ERR_SHAPE, "cross_entropy: weight has shape %s, must be (%lld,): one per class", gd_text_view(gd_in(c, 2)), (long long)classes);
+    }
+    if (!(c->attr->f[0] >= 0 && c->attr->f[0] <= 1))
+        return gd_fail(GD_ERR_VALUE, "cross_entropy: label_smoothing is %g, must be in [0, 1]", c->attr->f[0]);
+    if (c->attr->i[1] < 0 || c->attr->i[1] > 2) return gd_fail(GD_ERR_VALUE, "cross_entropy: reduction must be none, mean or sum");
+    if (gd_is_float(t->dtype)) {
+        GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
+        if (!same_shape(x, t) || t->rank != x->rank)
+            return gd_fail(GD_ERR_SHAPE, "cross_entropy: probability targets have shape %s, must be that of the logits, %s", gd_text_view(t), gd_text_view(x));
+    } else {
+        GD_TRY(gd_shape_need_int64(c, 1));
+        if (t->rank != 1 || t->shape[3] != n)
+            return gd_fail(GD_ERR_SHAPE, "cross_entropy: class targets have shape %s, logits %s: there must be one label per row", gd_text_view(t), gd_text_view(x));
+        GD_TRY(gd_shape_check_range(c, t, 0, classes, c->attr->i[0], "label"));
+    }
+    GD_TRY(gd_shape_out(c, 0, c->attr->i[1] == 0 ? 1 : 0, &n, x->dtype));
+    GD_TRY(gd_shape_out(c, 1, 1, &n, x->dtype));
+    return gd_shape_out(c, 2, 0, NULL, x->dtype);
+}
+
+gd_status gd_shape_cross_entropy_bwd(gd_shape_call *c) { return gd_shape_like(c, 0, gd_in(c, 1), gd_in(c, 1)->dtype); }
+
+gd_status gd_shape_mse_loss(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_float(c, 0));
+    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
+    if (!same_shape(gd_in(c, 0), gd_in(c, 1)))
+        return gd_fail(GD_ERR_SHAPE, "mse_loss: input has shape %s and target %s: they must be equal", gd_text_view(gd_in(c, 0)), gd_text_view(gd_in(c, 1)));
+    if (c->attr->i[0] == 0) return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype);
+    return gd_shape_out(c, 0, 0, NULL, gd_in(c, 0)->dtype);
+}
+
+gd_status gd_shape_mse_loss_bwd(gd_shape_call *c) { return gd_shape_like(c, 0, gd_in(c, 1), gd_in(c, 1)->dtype); }
+
+/* ---- Matrix products --------------------------------------------------------------------------------------------- */
+
+gd_status gd_shape_matmul(gd_shape_call *c) {
+    const gd_view *a = gd_in(c, 0), *b = gd_in(c, 1);
+    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
+    if (a->dtype == GD_BOOL) return gd_fail(GD_ERR_DTYPE, "matmul: not for bool");
+    if (a->rank < 2 || b->rank < 2 || a->shape[3] != b->shape[2])
+        return gd_fail(GD_ERR_SHAPE, "matmul: a is %s, b is %s: the last dimension of a must equal the last but one of b", gd_text_view(a), gd_text_view(b));
+    int64_t shape[GD_DIMS] = {0, 0, a->shape[2], b->shape[3]};
+    for (int d = 0; d < 2; d++) {
+        if (a->shape[d] != b->shape[d] && a->shape[d] != 1 && b->shape[d] != 1)
+            return gd_fail(GD_ERR_SHAPE, "matmul: a is %s, b is %s: leading dimensions must be equal, or one of them 1", gd_text_view(a), gd_text_view(b));
+        shape[d] = a->shape[d] == 1 ? b->shape[d] : a->shape[d];
+    }
+    int64_t rank = a->rank > b->rank ? a->rank : b->rank;
+    c->workspace = gd_is_float(a->dtype) ? gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], a->shape[3], a->dtype) : 0;
+    return gd_shape_out(c, 0, rank, shape + GD_DIMS - rank, a->dtype);
+}
+
+gd_status gd_shape_linear(gd_shape_call *c) {
+    if (!c->in[0] || !c->in[1]) return gd_node_missing(0, c->name), gd_last_status();
+    const gd_view *x = gd_in(c, 0), *w = gd_in(c, 1), *b = c->in[2] ? gd_in(c, 2) : NULL;
+    GD_TRY(gd_shape_need_float(c, 0));
+    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
+    if (b) GD_TRY(gd_shape_need_same_dtype(c, 0, 2));
+    if (x->rank < 1 || w->rank != 2 || x->shape[3] != w->shape[3])
+        return gd_fail(GD_ERR_SHAPE, "linear: input is %s, weight is %s: the weight must be (out, in) and the last dimension of the input must equal `in`",
+                       gd_text_view(x), gd_text_view(w));
+    if (b && (b->rank != 1 || b->shape[3] != w->shape[2]))
+        return gd_fail(GD_ERR_SHAPE, "linear: bias is %s, must be (%lld,)", gd_text_view(b), (long long)w->shape[2]);
+    int64_t shape[GD_DIMS] = {x->shape[0], x->shape[1], x->shape[2], w->shape[2]};
+    c->workspace = gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], x->shape[3], x->dtype);
+    return gd_shape_out(c, 0, x->rank, shape + GD_DIMS - x->rank, x->dtype);
+}
+
+/* ---- Recurrent --------------------------------------------------------------------------------------------------- */
+
+static gd_status need_shape(gd_shape_call *c, int k, const char *what, int64_t rank, int64_t s0, int64_t s1) {
+    const gd_view *v = gd_in(c, k);
+    int64_t want[2] = {s0, s1};
+    if (v->rank == rank && v->shape[3] == want[rank - 1] && (rank < 2 || v->shape[2] == s0)) return GD_OK;
+    return gd_fail(GD_ERR_SHAPE, "%s: %s has shape %s, must be %s", c->name, what, gd_text_view(v), gd_text_shape(rank, want));
+}
+
+gd_status gd_shape_lstm(gd_shape_call *c) {
+    if (!c->in[0] || !c->in[3] || !c->in[4]) return gd_node_missing(0, c->name), gd_last_status();
+    const gd_view *x = gd_in(c, 0), *w = gd_in(c, 3);
+    GD_TRY(gd_shape_need_float(c, 0));
+    for (int k = 1; k < 7; k++)
+        if (c->in[k]) GD_TRY(gd_shape_need_same_dtype(c, 0, k));
+    if (x->rank != 3 || w->rank != 2 || w->shape[2] % 4 || w->shape[3] != x->shape[3])
+        return gd_fail(GD_ERR_SHAPE, "lstm: input is %s, w_ih is %s: they must be (T, B, I), or (B, T, I) with batch_first, and (4H, I)", gd_text_view(x),
+                       gd_text_view(w));
+    bool batch_first = c->attr->i[1] != 0;
+    int64_t steps = x->shape[batch_first ? 2 : 1], batch = x->shape[batch_first ? 1 : 2], hidden = w->shape[2] / 4;
+    static const char *const names[] = {"input", "h0", "c0", "w_ih", "w_hh", "b_ih", "b_hh", "lengths"};
+    GD_TRY(need_shape(c, 4, names[4], 2, 4 * hidden, hidden));
+    for (int k = 1; k < 3; k++)
+        if (c->in[k]) GD_TRY(need_shape(c, k, names[k], 2, batch, hidden));
+    for (int k = 5; k < 7; k++)
+        if (c->in[k]) GD_TRY(need_shape(c, k, names[k], 1, 4 * hidden, 0));
+    if (c->in[7]) {
+        GD_TRY(gd_shape_need_int64(c, 7));
+        if (gd_in(c, 7)->rank != 1 || gd_in(c, 7)->shape[3] != batch)
+            return gd_fail(GD_ERR_SHAPE, "lstm: lengths has shape %s, must be (%lld,): one per sequence", gd_text_view(gd_in(c, 7)), (long long)batch);
+        GD_TRY(gd_shape_check_range(c, gd_in(c, 7), 0, steps + 1, 0, "length"));
+    }
+    int64_t y[3] = {x->shape[1], x->shape[2], hidden}, gates[3] = {x->shape[1], x->shape[2], 4 * hidden}, state[2] = {batch, hidden};
+    GD_TRY(gd_shape_out(c, 0, 3, y, x->dtype));
+    GD_TRY(gd_shape_out(c, 1, 2, state, x->dtype));
+    GD_TRY(gd_shape_out(c, 2, 2, state, x->dtype));
+    GD_TRY(gd_shape_out(c, 3, 3, gates, x->dtype));
+    c->workspace = gd_lstm_workspace(steps, batch, x->shape[3], hidden, x->dtype);
+    return gd_shape_out(c, 4, 3, y, x->dtype);
+}
+
+/* Recorded only by vjp_lstm, whose inputs come from lstm's own outputs. */
+gd_status gd_shape_lstm_bwd(gd_shape_call *c) {
+    const gd_view *gates = gd_in(c, 4), *y = gd_in(c, 6);
+    bool batch_first = c->attr->i[1] != 0;
+    int64_t steps = y->shape[batch_first ? 2 : 1], batch = y->shape[batch_first ? 1 : 2], hidden = y->shape[3];
+    int64_t state[2] = {batch, hidden};
+    GD_TRY(gd_shape_like(c, 0, gates, gates->dtype));
+    GD_TRY(gd_shape_like(c, 1, y, y->dtype));
+    GD_TRY(gd_shape_out(c, 2, 2, state, y->dtype));
+    c->workspace = gd_lstm_bwd_workspace(steps, batch, 0, hidden, y->dtype);
+    return gd_shape_out(c, 3, 2, state, y->dtype);
+}
