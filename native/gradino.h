@@ -202,6 +202,8 @@ gd_status gd_optimizer_set_hyper(gd_optimizer *o, int64_t group, const gd_hyper 
 gd_status gd_optimizer_step(gd_optimizer *o);          /* parameters without a gradient are left alone */
 gd_status gd_optimizer_zero_grad(gd_optimizer *o);
 int64_t gd_optimizer_get_step(gd_optimizer *o, gd_tensor parameter);      /* updates done so far */
+/* Copies into moment `which` (2 momentum, 3 and 4 Adam's) of a parameter. */
+gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which, gd_tensor value);
 gd_status gd_optimizer_set_step(gd_optimizer *o, gd_tensor parameter, int64_t step);
 
 /* ---- Machine ------------------------------------------------------------------------------------ */

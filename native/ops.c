@@ -1,19 +1,7 @@
 /* ops.c - the op table as data, made from ops.def. */
 #include "cpu.h"
-#include "engine.h"
+#include "rules.h"
 
-/* Every rule's prototype comes from the table, so a missing one is a link error. A rule shared by
- * several rows is declared several times, which C allows. */
-#pragma GCC visibility push(hidden)
-#define OP(name, nin, nout, shape, vjp, saves, flags, kernels) gd_status gd_shape_##shape(gd_shape_call *c);
-#define OPTIM(name, kernels)
-#include "ops.def"
-#undef OP
-#define OP(name, nin, nout, shape, vjp, saves, flags, kernels) gd_status gd_vjp_##vjp(gd_vjp *v);
-#include "ops.def"
-#undef OP
-#undef OPTIM
-#pragma GCC visibility pop
 #define gd_vjp_none NULL
 
 enum {

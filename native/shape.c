@@ -1,5 +1,6 @@
 /* shape.c - shape rules of elementwise, reduction and softmax ops, and the helpers all rules share.
  * A rule checks inputs and attributes and says what the outputs look like; kernels rely on it. */
+#include "rules.h"
 #include "shape.h"
 
 gd_status gd_shape_out(gd_shape_call *c, int k, int64_t rank, const int64_t *shape, int dtype) {

@@ -1,4 +1,5 @@
 /* shape_move.c - shape rules of views, of ops that move data, and of ops that fill a new tensor. */
+#include "rules.h"
 #include "shape.h"
 
 static gd_status view_out(gd_shape_call *c, const gd_view *v) {

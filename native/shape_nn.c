@@ -1,6 +1,7 @@
 /* shape_nn.c - shape rules of losses, matrix products and recurrent layers. */
 #include "gemm.h"
 #include "rnn.h"
+#include "rules.h"
 #include "shape.h"
 
 static bool same_shape(const gd_view *a, const gd_view *b) { return memcmp(a->shape, b->shape, sizeof a->shape) == 0; }

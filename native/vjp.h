@@ -2,7 +2,9 @@
 #ifndef GRADINO_VJP_H
 #define GRADINO_VJP_H
 
-#include "engine.h"
+#include "rules.h"
+
+#define RULE(name) gd_status gd_vjp_##name(gd_vjp *v)
 
 /* The op's inputs, its (first) result, and the gradient that comes in. */
 #define A (v->node->in[0])

@@ -30,15 +30,6 @@ gd_tensor gd_sum_to(gd_tensor g, gd_tensor like) {
 
 /* ---- Unary -------------------------------------------------------------------------------------------------- */
 
-#define RULE(name) gd_status gd_vjp_##name(gd_vjp *v)
-#pragma GCC visibility push(hidden)
-#define OP(name, nin, nout, shape, vjp, saves, flags, kernels) gd_status gd_vjp_##vjp(gd_vjp *v);
-#define OPTIM(name, kernels)
-#include "ops.def"
-#undef OP
-#undef OPTIM
-#pragma GCC visibility pop
-
 RULE(identity) { GIVE(0, G); return GD_OK; }
 RULE(neg) { GIVE(0, U(neg, G)); return GD_OK; }
 RULE(zero) { GIVE(0, gd_zeros_like(A)); return GD_OK; }

@@ -2,15 +2,6 @@
  * Weight gradients go straight into the gradient slab where nothing else adds to them. */
 #include "vjp.h"
 
-#define RULE(name) gd_status gd_vjp_##name(gd_vjp *v)
-#pragma GCC visibility push(hidden)
-#define OP(name, nin, nout, shape, vjp, saves, flags, kernels) gd_status gd_vjp_##vjp(gd_vjp *v);
-#define OPTIM(name, kernels)
-#include "ops.def"
-#undef OP
-#undef OPTIM
-#pragma GCC visibility pop
-
 gd_tensor gd_reshape_like(gd_tensor x, gd_tensor like) {
     const gd_view *to = gd_view_of(like);
     return gd_reshape(x, to->rank, gd_logical_shape(to));

@@ -3,15 +3,6 @@
 
 #include "vjp.h"
 
-#define RULE(name) gd_status gd_vjp_##name(gd_vjp *v)
-#pragma GCC visibility push(hidden)
-#define OP(name, nin, nout, shape, vjp, saves, flags, kernels) gd_status gd_vjp_##vjp(gd_vjp *v);
-#define OPTIM(name, kernels)
-#include "ops.def"
-#undef OP
-#undef OPTIM
-#pragma GCC visibility pop
-
 #define MASK (v->node->attr.i[0])
 
 gd_tensor gd_undo_reduce(gd_tensor r, gd_tensor x, int64_t mask) {

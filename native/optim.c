@@ -1,0 +1,225 @@
+/* optim.c - optimizers: which parameters, which settings, how many updates; the arithmetic is in the
+ * optimizer kernels. Neighbours in the slab that are at the same step are updated as one run. */
+#include "engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct entry { gd_tensor parameter; int64_t step; } entry;
+typedef struct group { gd_hyper hyper; entry *entries; int64_t count; } group;
+struct gd_optimizer {
+    gd_optimizer_kind kind;
+    group *groups;
+    int64_t count;
+};
+
+static const gd_hyper DEFAULTS = {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+
+gd_optimizer *gd_optimizer_open(gd_optimizer_kind kind) {
+    if (kind < GD_SGD || kind > GD_ADAMW) {
+        gd_fail(GD_ERR_VALUE, "optimizer: no kind %d", (int)kind);
+        return NULL;
+    }
+    gd_optimizer *o = calloc(1, sizeof *o);
+    if (!o) gd_fail(GD_ERR_MEMORY, "optimizer: no memory");
+    else o->kind = kind;
+    return o;
+}
+
+static void forget_moments(gd_param *p) {
+    for (int r = 2; r < GD_REGIONS; r++)
+        if (p->used >> r & 1) memset(p->ptr[r], 0, (size_t)p->bytes);
+    if (p->max_exp_avg_sq) memset(p->max_exp_avg_sq, 0, (size_t)p->bytes);
+    p->used &= 3;
+}
+
+void gd_optimizer_close(gd_optimizer *o) {
+    if (!o) return;
+    for (int64_t g = 0; g < o->count; g++) {
+        for (int64_t i = 0; i < o->groups[g].count; i++) {
+            gd_node *n = gd_node_peek(o->groups[g].entries[i].parameter);
+            if (n && n->param && n->param->owner == o) {
+                n->param->owner = NULL;
+                forget_moments(n->param);
+            }
+        }
+        free(o->groups[g].entries);
+    }
+    free(o->groups);
+    free(o);
+}
+
+static entry *find_entry(const gd_optimizer *o, gd_tensor parameter, group **in) {
+    for (int64_t g = 0; g < o->count; g++)
+        for (int64_t i = 0; i < o->groups[g].count; i++)
+            if (o->groups[g].entries[i].parameter == parameter) {
+                if (in) *in = &o->groups[g];
+                return &o->groups[g].entries[i];
+            }
+    return NULL;
+}
+
+bool gd_optimizer_has(const gd_optimizer *o, gd_tensor parameter) { return find_entry(o, parameter, NULL) != NULL; }
+
+gd_status gd_optimizer_add_group(gd_optimizer *o, const gd_tensor *parameters, int64_t count) {
+    if (count < 0) return gd_fail(GD_ERR_VALUE, "optimizer: %lld parameters", (long long)count);
+    for (int64_t i = 0; i < count; i++) {
+        gd_node *n = gd_node_of(parameters[i], "optimizer");
+        if (!n) return gd_last_status();
+        for (int64_t j = 0; j < i; j++)
+            if (parameters[j] == parameters[i]) return gd_fail(GD_ERR_VALUE, "optimizer: the same parameter (shape %s) stands twice in one group", gd_text_view(&n->v));
+        if (gd_optimizer_has(o, parameters[i])) return gd_fail(GD_ERR_VALUE, "optimizer: the same parameter (shape %s) stands in two groups", gd_text_view(&n->v));
+    }
+    for (int64_t i = 0; i < count; i++) GD_TRY(gd_param_adopt(gd_node_peek(parameters[i])));
+    group *groups = realloc(o->groups, sizeof *groups * (size_t)(o->count + 1));
+    if (groups) o->groups = groups;
+    entry *entries = groups ? calloc((size_t)count + 1, sizeof *entries) : NULL;
+    if (!entries) return gd_fail(GD_ERR_MEMORY, "optimizer: no memory for %lld parameters", (long long)count);
+    for (int64_t i = 0; i < count; i++) entries[i].parameter = parameters[i];
+    o->groups[o->count++] = (group){DEFAULTS, entries, count};
+    return GD_OK;
+}
+
+gd_status gd_optimizer_set_hyper(gd_optimizer *o, int64_t g, const gd_hyper *hyper) {
+    if (g < 0 || g >= o->count) return gd_fail(GD_ERR_VALUE, "optimizer: no group %lld, there are %lld", (long long)g, (long long)o->count);
+    o->groups[g].hyper = *hyper;
+    return GD_OK;
+}
+
+/* Bits of the regions an optimizer keeps state in. */
+static uint8_t regions_used(const gd_optimizer *o, const gd_hyper *h) { return o->kind == GD_SGD ? (h->momentum != 0 ? 1 << 2 : 0) : 1 << 3 | 1 << 4; }
+static bool has_state(const gd_optimizer *o, const gd_hyper *h) { return o->kind != GD_SGD || h->momentum != 0; }
+
+/* Moments belong to the optimizer that used them last. A new one starts from zero; an old one whose
+ * moments were taken over must not go on with somebody else's. */
+static gd_status claim(const gd_optimizer *o, const gd_hyper *h, gd_node *n, const entry *e) {
+    gd_param *p = n->param;
+    if (!has_state(o, h) || p->owner == o) return GD_OK;
+    if (e->step > 0 && (p->owner || !(p->used & regions_used(o, h))))
+        return gd_fail(GD_ERR, "optimizer: the moments of a parameter of shape %s were taken over by another optimizer; use one at a time", gd_text_view(&n->v));
+    if (e->step == 0) forget_moments(p);
+    p->owner = o;
+    return GD_OK;
+}
+
+static gd_status amsgrad_memory(gd_param *p) {
+    if (p->max_exp_avg_sq) return GD_OK;
+    gd_arena *a = gd_arena_permanent();
+    gd_arena_lock(a);
+    p->max_exp_avg_sq = gd_arena_bytes(a, p->bytes);
+    gd_arena_unlock(a);
+    if (!p->max_exp_avg_sq) return gd_last_status();
+    memset(p->max_exp_avg_sq, 0, (size_t)p->bytes);
+    return GD_OK;
+}
+
+static gd_status prepare(const gd_optimizer *o, const gd_hyper *h, gd_node *n, const entry *e) {
+    GD_TRY(claim(o, h, n, e));
+    return h->amsgrad && o->kind != GD_SGD ? amsgrad_memory(n->param) : GD_OK;
+}
+
+/* Updates `bytes` of memory from parameter p on. step: number of this update, from 1. */
+static void update(const gd_optimizer *o, const gd_hyper *h, const gd_param *p, const void *grad, int64_t bytes, int64_t step, bool first) {
+    gd_optim_args a = {.param = p->ptr[0], .grad = grad, .momentum = h->momentum != 0 ? p->ptr[2] : NULL, .exp_avg = p->ptr[3], .exp_avg_sq = p->ptr[4],
+                       .max_exp_avg_sq = h->amsgrad ? p->max_exp_avg_sq : NULL, .n = bytes / gd_dtype_bytes(p->dtype), .lr = h->lr, .beta1 = h->beta1,
+                       .beta2 = h->beta2, .eps = h->eps, .weight_decay = h->weight_decay, .sgd_momentum = h->momentum, .dampening = h->dampening,
+                       .bias_correction1 = 1 - pow(h->beta1, (double)step), .bias_correction2 = 1 - pow(h->beta2, (double)step), .dtype = p->dtype,
+                       .nesterov = h->nesterov != 0, .maximize = h->maximize != 0, .decoupled_decay = o->kind == GD_ADAMW, .first_step = first};
+    gd_optim_kernel_now(o->kind == GD_SGD ? GD_OPTIM_sgd : GD_OPTIM_adam)(&a);
+}
+
+/* Whether b follows a in the slab and takes the very same update, so both are one run. */
+static bool continues(const gd_param *a, const gd_param *b, int64_t bytes) {
+    return a->in_slab && b->in_slab && a->dtype == b->dtype && (char *)b->ptr[0] == (char *)a->ptr[0] + bytes && !a->max_exp_avg_sq && !b->max_exp_avg_sq &&
+           (a->used >> 2 & 1) == (b->used >> 2 & 1);
+}
+
+static void step_group(gd_optimizer *o, group *g) {
+    uint8_t used = regions_used(o, &g->hyper);
+    for (int64_t i = 0; i < g->count;) {
+        gd_node *n = gd_node_peek(g->entries[i].parameter);
+        if (!(n->flags & GD_GRAD_SET)) {
+            i++;
+            continue;
+        }
+        gd_param *first = n->param;
+        bool fresh_momentum = !(first->used >> 2 & 1);
+        int64_t bytes = 0, step = g->entries[i].step + 1;
+        int64_t end = i;
+        do { /* the longest run from here */
+            bytes += n->param->bytes;
+            g->entries[end].step = step;
+            n->version++;
+            if (++end == g->count) break;
+            n = gd_node_peek(g->entries[end].parameter);
+        } while (n->flags & GD_GRAD_SET && g->entries[end].step + 1 == step && continues(first, n->param, bytes));
+        update(o, &g->hyper, first, first->ptr[1], first->in_slab ? bytes : gd_numel(&gd_node_peek(first->state[0])->v) * gd_dtype_bytes(first->dtype), step,
+               fresh_momentum);
+        for (; i < end; i++) gd_node_peek(g->entries[i].parameter)->param->used |= used;
+    }
+}
+
+gd_status gd_optimizer_step(gd_optimizer *o) {
+    for (int64_t k = 0; k < o->count; k++) { /* first everything that can fail */
+        group *g = &o->groups[k];
+        for (int64_t i = 0; i < g->count; i++) {
+            gd_node *n = gd_node_of(g->entries[i].parameter, "optimizer step");
+            if (!n) return gd_last_status();
+            if (n->flags & GD_GRAD_SET) GD_TRY(prepare(o, &g->hyper, n, &g->entries[i]));
+        }
+    }
+    for (int64_t k = 0; k < o->count; k++) step_group(o, &o->groups[k]);
+    return GD_OK;
+}
+
+gd_status gd_optimizer_apply(gd_optimizer *o, gd_node *n, const void *grad) {
+    group *g = NULL;
+    entry *e = find_entry(o, n->self, &g);
+    GD_TRY(prepare(o, &g->hyper, n, e));
+    bool first = !(n->param->used >> 2 & 1);
+    update(o, &g->hyper, n->param, grad, gd_numel(&n->v) * gd_dtype_bytes(n->v.dtype), ++e->step, first);
+    n->param->used |= regions_used(o, &g->hyper);
+    n->version++;
+    return GD_OK;
+}
+
+gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which, gd_tensor value) {
+    entry *e = find_entry(o, parameter, NULL);
+    gd_node *n = e ? gd_node_of(parameter, "optimizer") : NULL, *s = n ? gd_node_of(value, "optimizer") : NULL;
+    if (!e || which < 2 || which >= GD_REGIONS) return gd_fail(GD_ERR_VALUE, "optimizer: no such parameter, or no state number %d", which);
+    if (!s) return gd_last_status();
+    if (memcmp(s->v.shape, n->v.shape, sizeof n->v.shape) != 0)
+        return gd_fail(GD_ERR_SHAPE, "optimizer: state of shape %s for a parameter of shape %s", gd_text_view(&s->v), gd_text_view(&n->v));
+    if (n->param->owner != o) {
+        forget_moments(n->param);
+        n->param->owner = o;
+    }
+    gd_view to;
+    GD_TRY(gd_view_init(&to, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "optimizer"));
+    to.data = n->param->ptr[which];
+    gd_copy_view(&to, &s->v);
+    n->param->used |= (uint8_t)(1 << which);
+    return GD_OK;
+}
+
+gd_status gd_optimizer_zero_grad(gd_optimizer *o) {
+    for (int64_t k = 0; k < o->count; k++)
+        for (int64_t i = 0; i < o->groups[k].count; i++) {
+            gd_node *n = gd_node_of(o->groups[k].entries[i].parameter, "zero_grad");
+            if (!n) return gd_last_status();
+            gd_grad_clear(n);
+        }
+    return GD_OK;
+}
+
+int64_t gd_optimizer_get_step(gd_optimizer *o, gd_tensor parameter) {
+    entry *e = find_entry(o, parameter, NULL);
+    return e ? e->step : gd_fail(GD_ERR_VALUE, "optimizer: this parameter is not one of its own");
+}
+
+gd_status gd_optimizer_set_step(gd_optimizer *o, gd_tensor parameter, int64_t step) {
+    entry *e = find_entry(o, parameter, NULL);
+    if (!e || step < 0) return gd_fail(GD_ERR_VALUE, "optimizer: no such parameter, or step %lld is negative", (long long)step);
+    e->step = step;
+    return GD_OK;
+}

@@ -1,0 +1,294 @@
+/* param.c - parameters: five parallel regions (value, gradient, previous gradient, two Adam moments) in
+ * which a parameter stands at one offset, so that a whole model is one run of flat memory. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "engine.h"
+
+typedef struct hole { int64_t at, bytes; } hole;
+typedef struct slab {
+    gd_span region[GD_REGIONS];
+    int64_t used;
+    hole *holes; /* freed parameters' places, by offset, none adjacent */
+    int64_t hole_count, hole_room;
+} slab;
+
+static const int64_t SLAB_RESERVE = (int64_t)16 << 30;
+static slab slabs[2]; /* float32, float64 */
+static pthread_mutex_t slab_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void mutex_before_fork(void) { pthread_mutex_lock(&slab_mutex); }
+static void mutex_after_fork(void) { pthread_mutex_unlock(&slab_mutex); }
+__attribute__((constructor)) static void param_load(void) { pthread_atfork(mutex_before_fork, mutex_after_fork, mutex_after_fork); }
+
+/* ---- Places in the slab (slab_mutex held) ------------------------------------------------------------------- */
+
+static gd_status slab_open(slab *s) {
+    if (s->region[0].base) return GD_OK;
+    gd_span made[GD_REGIONS];
+    int64_t bytes = SLAB_RESERVE;
+    for (int r = 0; r < GD_REGIONS; r++) {
+        gd_status status = gd_span_reserve(&made[r], bytes, false, "parameters");
+        if (status < 0) {
+            while (r--) gd_span_release(&made[r]);
+            return status;
+        }
+        if (made[r].reserved < bytes) bytes = made[r].reserved;
+    }
+    memcpy(s->region, made, sizeof made);
+    return GD_OK;
+}
+
+static int64_t take_hole(slab *s, int64_t bytes) {
+    for (int64_t i = 0; i < s->hole_count; i++) {
+        hole *h = &s->holes[i];
+        if (h->bytes < bytes) continue;
+        int64_t at = h->at;
+        h->at += bytes;
+        h->bytes -= bytes;
+        if (!h->bytes) memmove(h, h + 1, sizeof *h * (size_t)(--s->hole_count - i));
+        return at;
+    }
+    return -1;
+}
+
+static gd_status add_hole(slab *s, int64_t at, int64_t bytes) {
+    int64_t i = 0;
+    while (i < s->hole_count && s->holes[i].at < at) i++;
+    bool joins_left = i > 0 && s->holes[i - 1].at + s->holes[i - 1].bytes == at;
+    bool joins_right = i < s->hole_count && at + bytes == s->holes[i].at;
+    if (joins_left && joins_right) {
+        s->holes[i - 1].bytes += bytes + s->holes[i].bytes;
+        memmove(&s->holes[i], &s->holes[i + 1], sizeof *s->holes * (size_t)(--s->hole_count - i));
+    } else if (joins_left) {
+        s->holes[i - 1].bytes += bytes;
+    } else if (joins_right) {
+        s->holes[i].at = at;
+        s->holes[i].bytes += bytes;
+    } else {
+        if (s->hole_count == s->hole_room) {
+            int64_t room = s->hole_room ? 2 * s->hole_room : 64;
+            hole *bigger = realloc(s->holes, sizeof *bigger * (size_t)room);
+            if (!bigger) return gd_fail(GD_ERR_MEMORY, "parameters: no memory to note a freed one");
+            s->holes = bigger;
+            s->hole_room = room;
+        }
+        memmove(&s->holes[i + 1], &s->holes[i], sizeof *s->holes * (size_t)(s->hole_count++ - i));
+        s->holes[i] = (hole){at, bytes};
+    }
+    hole *last = s->hole_count ? &s->holes[s->hole_count - 1] : NULL;
+    if (last && last->at + last->bytes == s->used) { /* the end of the slab is free again */
+        s->used = last->at;
+        s->hole_count--;
+    }
+    return GD_OK;
+}
+
+static gd_status slab_take(slab *s, int64_t bytes, void **ptr) {
+    GD_TRY(slab_open(s));
+    if (gd_allocation_fails()) return gd_fail(GD_ERR_MEMORY, "parameters: %lld bytes refused (a failure asked for by a test)", (long long)bytes);
+    int64_t at = take_hole(s, bytes);
+    bool reused = at >= 0;
+    if (!reused) {
+        at = s->used;
+        for (int r = 0; r < GD_REGIONS; r++) GD_TRY(gd_span_commit(&s->region[r], at + bytes, "parameters"));
+        s->used = at + bytes;
+    }
+    for (int r = 0; r < GD_REGIONS; r++) {
+        ptr[r] = s->region[r].base + at;
+        if (reused) memset(ptr[r], 0, (size_t)bytes);
+    }
+    return GD_OK;
+}
+
+/* ---- Parameters ------------------------------------------------------------------------------------------------- */
+
+static gd_param *param_record(gd_arena *a) {
+    gd_arena_lock(a);
+    gd_param *p = gd_arena_bytes(a, (int64_t)sizeof *p);
+    gd_arena_unlock(a);
+    if (p) memset(p, 0, sizeof *p);
+    return p;
+}
+
+gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
+    gd_node *src = gd_node_of(value, "Parameter");
+    gd_arena *a = gd_arena_permanent();
+    if (!src || !a) return 0;
+    if (!gd_is_float(src->v.dtype)) {
+        gd_fail(GD_ERR_DTYPE, "Parameter: %s values cannot be trained: use float32 or float64", gd_dtype_name(src->v.dtype));
+        return 0;
+    }
+    gd_view v;
+    GD_TRY_TENSOR(gd_view_init(&v, src->v.rank, gd_logical_shape(&src->v), src->v.dtype, "Parameter"));
+    int64_t bytes = (gd_numel(&v) * gd_dtype_bytes(v.dtype) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+    if (bytes == 0) bytes = GD_ALIGN;
+    gd_param *p = param_record(a);
+    if (!p) return 0;
+    pthread_mutex_lock(&slab_mutex);
+    slab *s = &slabs[v.dtype == GD_FLOAT64];
+    gd_status status = slab_take(s, bytes, p->ptr);
+    gd_node *n = NULL;
+    if (status >= 0) {
+        gd_arena_lock(a);
+        n = gd_arena_node(a);
+        gd_arena_unlock(a);
+        if (!n) add_hole(s, (char *)p->ptr[0] - s->region[0].base, bytes);
+    }
+    pthread_mutex_unlock(&slab_mutex);
+    if (!n) return 0;
+    p->bytes = bytes;
+    p->dtype = v.dtype;
+    p->in_slab = true;
+    p->used = 1;
+    n->v = v;
+    n->v.data = p->ptr[0];
+    n->param = p;
+    n->flags |= GD_PARAMETER;
+    if (requires_grad) n->flags |= GD_REQUIRES_GRAD;
+    p->state[0] = n->self;
+    gd_copy_view(&n->v, &src->v);
+    return n->self;
+}
+
+/* Its handle and those of its gradient and moments become stale; its place in the slab is used again. */
+gd_status gd_parameter_free(gd_tensor parameter) {
+    gd_node *n = gd_node_of(parameter, "Parameter");
+    if (!n) return gd_last_status();
+    gd_param *p = n->param;
+    if (!(n->flags & GD_PARAMETER)) return gd_fail(GD_ERR_VALUE, "Parameter: this tensor is not one");
+    for (int r = 1; r < GD_REGIONS; r++)
+        if (p->state[r]) gd_node_retag(gd_node_peek(p->state[r]));
+    n->flags = GD_LEAF;
+    n->param = NULL;
+    gd_node_retag(n);
+    pthread_mutex_lock(&slab_mutex);
+    slab *s = &slabs[p->dtype == GD_FLOAT64];
+    gd_status status = add_hole(s, (char *)p->ptr[0] - s->region[0].base, p->bytes);
+    pthread_mutex_unlock(&slab_mutex);
+    return status;
+}
+
+gd_status gd_param_adopt(gd_node *n) {
+    if (n->param) return GD_OK;
+    gd_arena *a = gd_arena_permanent(), *home = gd_arena_by_handle(n->base);
+    if (!(n->flags & GD_LEAF) || !(n->flags & GD_REQUIRES_GRAD))
+        return gd_fail(GD_ERR_VALUE, "optimizer: a tensor of shape %s cannot be optimized: it must be a leaf that requires grad", gd_text_view(&n->v));
+    if (home->is_step) return gd_fail(GD_ERR_ARENA, "optimizer: a tensor of shape %s lives in a step arena and would die with it: make it outside", gd_text_view(&n->v));
+    if (!gd_is_contiguous(&n->v)) return gd_fail(GD_ERR_VALUE, "optimizer: a strided view of shape %s cannot be optimized: use .contiguous()", gd_text_view(&n->v));
+    gd_param *p = param_record(a);
+    if (!p) return gd_last_status();
+    p->bytes = (gd_numel(&n->v) * gd_dtype_bytes(n->v.dtype) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+    p->dtype = n->v.dtype;
+    p->used = 1;
+    p->ptr[0] = n->v.data;
+    p->state[0] = n->self;
+    for (int r = 1; r < GD_REGIONS; r++) {
+        gd_arena_lock(a);
+        p->ptr[r] = gd_arena_bytes(a, p->bytes);
+        gd_arena_unlock(a);
+        if (!p->ptr[r]) return gd_last_status();
+        memset(p->ptr[r], 0, (size_t)p->bytes);
+    }
+    gd_tensor grad = n->flags & GD_GRAD_SET ? n->grad : 0;
+    n->param = p;
+    n->grad = 0;
+    n->flags &= (uint16_t)~GD_GRAD_SET;
+    return grad ? gd_set_grad(n->self, grad) : GD_OK;
+}
+
+gd_tensor gd_param_state_tensor(gd_node *n, int which) {
+    gd_param *p = n->param;
+    if (p->state[which]) return p->state[which];
+    gd_arena *a = gd_arena_permanent();
+    gd_arena_lock(a);
+    gd_node *s = gd_arena_node(a);
+    gd_arena_unlock(a);
+    if (!s) return 0;
+    if (gd_view_init(&s->v, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "Parameter") < 0) return 0;
+    s->v.data = p->ptr[which];
+    if (which == 1) s->flags |= GD_GRAD_BUFFER;
+    return p->state[which] = s->self;
+}
+
+gd_tensor gd_parameter_state(gd_tensor parameter, int which) {
+    gd_node *n = gd_node_of(parameter, "Parameter");
+    if (!n) return 0;
+    if (which < 0 || which >= GD_REGIONS || !n->param) {
+        gd_fail(GD_ERR_VALUE, "Parameter: no state number %d, or not a parameter", which);
+        return 0;
+    }
+    if (which == 1) return gd_get_grad(parameter);
+    return n->param->used >> which & 1 ? gd_param_state_tensor(n, which) : 0;
+}
+
+/* ---- .grad -------------------------------------------------------------------------------------------------------- */
+
+void gd_grad_clear(gd_node *n) {
+    if (n->flags & GD_GRAD_SEEN && n->param && n->param->state[1]) { /* whoever still holds it is told, not shown the next gradient */
+        gd_node *g = gd_node_peek(n->param->state[1]);
+        gd_node_retag(g);
+        n->param->state[1] = g->self;
+    }
+    n->flags &= (uint16_t)~(GD_GRAD_SET | GD_GRAD_SEEN);
+    n->grad = 0;
+}
+
+gd_tensor gd_get_grad(gd_tensor t) {
+    gd_node *n = gd_node_of(t, "grad");
+    if (!n || !(n->flags & GD_GRAD_SET)) return 0;
+    if (n->grad && (!n->param || gd_node_peek(n->grad))) { /* a parameter's may have a graph, while that lives */
+        if (!gd_node_of(n->grad, "grad")) return 0;
+        return n->grad;
+    }
+    if (!n->param) return 0;
+    n->flags |= GD_GRAD_SEEN;
+    return gd_param_state_tensor(n, 1);
+}
+
+gd_status gd_set_grad(gd_tensor t, gd_tensor grad) {
+    gd_node *n = gd_node_of(t, "grad");
+    if (!n) return gd_last_status();
+    if (!grad) {
+        gd_grad_clear(n);
+        return GD_OK;
+    }
+    gd_node *g = gd_node_of(grad, "grad");
+    if (!g) return gd_last_status();
+    if (memcmp(g->v.shape, n->v.shape, sizeof n->v.shape) != 0 || g->v.rank != n->v.rank || g->v.dtype != n->v.dtype)
+        return gd_fail(GD_ERR_SHAPE, "grad: a gradient of shape %s %s cannot be assigned to a tensor of shape %s %s", gd_text_view(&g->v), gd_dtype_name(g->v.dtype),
+                       gd_text_view(&n->v), gd_dtype_name(n->v.dtype));
+    gd_view to;
+    GD_TRY(gd_view_init(&to, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "grad"));
+    if (n->param) {
+        to.data = n->param->ptr[1];
+        if (g->v.data != to.data) gd_copy_view(&to, &g->v);
+        n->grad = 0;
+        n->param->used |= 2;
+        if (n->param->state[1]) gd_node_peek(n->param->state[1])->version++;
+    } else {
+        gd_node *own = gd_node_new(gd_arena_by_handle(n->self), &to);
+        if (!own) return gd_last_status();
+        gd_copy_view(&own->v, &g->v);
+        n->grad = own->self;
+    }
+    n->flags |= GD_GRAD_SET;
+    return GD_OK;
+}
+
+gd_status gd_retain_grad(gd_tensor t) {
+    gd_node *n = gd_node_of(t, "retain_grad");
+    if (!n) return gd_last_status();
+    if (!(n->flags & GD_REQUIRES_GRAD)) return gd_fail(GD_ERR, "retain_grad: the tensor does not require grad");
+    if (!(n->flags & GD_LEAF)) n->flags |= GD_RETAIN_GRAD;
+    return GD_OK;
+}
+
+gd_status gd_zero_grad(const gd_tensor *parameters, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        gd_node *n = gd_node_of(parameters[i], "zero_grad");
+        if (!n) return gd_last_status();
+        gd_grad_clear(n);
+    }
+    return GD_OK;
+}
