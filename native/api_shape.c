@@ -35,7 +35,10 @@ static gd_tensor reshape(gd_tensor a, int64_t rank, const int64_t *shape, bool m
     }
     if (may_copy && !gd_is_contiguous(&n->v)) { /* a view if the strides allow it */
         gd_shape_call probe = {.name = "reshape", .in = &n, .nin = 1, .attr = &attr, .nout = 1, .op = GD_OP_reshape};
-        if (gd_ops[GD_OP_reshape].shape(&probe) < 0 && !(a = GD_RECORD(copy, NULL, a))) return 0;
+        if (gd_ops[GD_OP_reshape].shape(&probe) < 0) {
+            gd_clear_error();
+            if (!(a = GD_RECORD(copy, NULL, a))) return 0;
+        }
     }
     return GD_RECORD(reshape, &attr, a);
 }

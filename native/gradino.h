@@ -103,6 +103,10 @@ int64_t gd_test_fail_allocation(int64_t nth);
 gd_status gd_info(gd_tensor t, gd_tensor_info *out);
 int64_t gd_shape(gd_tensor t, int64_t *shape);        /* returns the rank, < 0 on failure */
 gd_status gd_check(gd_tensor t);                      /* GD_OK while t may be used */
+int gd_dtype_of(gd_tensor t);                         /* < 0 on failure */
+/* The one element as a number. On failure NaN or 0, and gd_last_status() is not GD_OK (it is cleared first). */
+double gd_item_float(gd_tensor t);
+int64_t gd_item_int(gd_tensor t);
 gd_tensor gd_empty(int64_t rank, const int64_t *shape, int dtype);
 gd_tensor gd_full(int64_t rank, const int64_t *shape, int dtype, double value, int64_t ivalue);
 gd_tensor gd_from_data(int64_t rank, const int64_t *shape, int dtype, const void *data); /* copies */
@@ -110,7 +114,7 @@ gd_tensor gd_from_external(int64_t rank, const int64_t *shape, const int64_t *st
 gd_tensor gd_scalar(double value, int64_t ivalue, int dtype);  /* rank 0, weak in type promotion */
 gd_tensor gd_parameter(gd_tensor value, int requires_grad);    /* copied into the permanent slabs */
 gd_status gd_parameter_free(gd_tensor parameter);
-gd_status gd_item(gd_tensor t, double *value, int64_t *ivalue);/* the one element; returns GD_OK or GD_WARNING */
+gd_status gd_item(gd_tensor t, double *value, int64_t *ivalue);/* the one element: value of a float tensor, ivalue of others */
 gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes); /* contiguous copy of the elements */
 gd_status gd_copy_in(gd_tensor t, gd_tensor source);           /* t[...] = source: casts, broadcasts */
 gd_status gd_fill_in(gd_tensor t, double value, int64_t ivalue);

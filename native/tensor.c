@@ -1,6 +1,8 @@
 /* tensor.c - nodes: making, finding and describing tensors; reading and writing their elements. */
 #include "engine.h"
 
+#include <math.h>
+
 const char *gd_dtype_name(int dtype) {
     static const char *const names[GD_DTYPES] = {"float32", "float64", "int64", "int32", "bool"};
     return dtype >= 0 && dtype < GD_DTYPES ? names[dtype] : "unknown dtype";
@@ -163,7 +165,27 @@ gd_status gd_item(gd_tensor t, double *value, int64_t *ivalue) {
     case GD_INT32: *ivalue = *(const int32_t *)n->v.data; break;
     default: *ivalue = *(const uint8_t *)n->v.data;
     }
-    return gd_has_warning() ? GD_WARNING : GD_OK;
+    return GD_OK;
+}
+
+int gd_dtype_of(gd_tensor t) {
+    gd_node *n = gd_node_of(t, "dtype");
+    return n ? n->v.dtype : gd_last_status();
+}
+
+double gd_item_float(gd_tensor t) {
+    double value = NAN;
+    int64_t ivalue = 0;
+    gd_clear_error();
+    return gd_item(t, &value, &ivalue) < 0 ? NAN : value;
+}
+
+int64_t gd_item_int(gd_tensor t) {
+    double value = 0;
+    int64_t ivalue = 0;
+    gd_clear_error();
+    gd_item(t, &value, &ivalue);
+    return ivalue;
 }
 
 gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes) {

@@ -1,0 +1,67 @@
+"""Element types: ``float32`` (the default), ``float64``, ``int64``, ``int32``, ``bool``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradino.errors import DTypeError
+
+__all__ = ["dtype", "float32", "float64", "int64", "int32", "bool_", "from_numpy_dtype", "resolve"]
+
+
+class dtype:  # noqa: N801  (PyTorch's name)
+    """One element type. ``itemsize`` is in bytes."""
+
+    __slots__ = ("name", "code", "itemsize", "is_floating_point", "numpy")
+
+    def __init__(self, name: str, code: int, numpy: Any) -> None:
+        self.name = name
+        self.code = code
+        self.numpy = np.dtype(numpy)
+        self.itemsize = self.numpy.itemsize
+        self.is_floating_point = self.numpy.kind == "f"
+
+    def __repr__(self) -> str:
+        return f"gradino.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return resolve, (self.name,)
+
+
+float32 = dtype("float32", 0, np.float32)
+float64 = dtype("float64", 1, np.float64)
+int64 = dtype("int64", 2, np.int64)
+int32 = dtype("int32", 3, np.int32)
+bool_ = dtype("bool", 4, np.bool_)
+
+BY_CODE = (float32, float64, int64, int32, bool_)
+_BY_NAME = {d.name: d for d in BY_CODE}
+_BY_NUMPY = {d.numpy: d for d in BY_CODE}
+_BY_PYTHON = {float: float32, int: int64, bool: bool_}
+
+
+def resolve(value: Any) -> dtype:
+    """A dtype from itself, its name, a NumPy dtype, or ``float``, ``int``, ``bool``."""
+    if isinstance(value, dtype):
+        return value
+    found = _BY_NAME.get(value) if isinstance(value, str) else _BY_PYTHON.get(value)
+    if found is None:
+        try:
+            found = _BY_NUMPY.get(np.dtype(value))
+        except TypeError:
+            found = None
+    if found is None:
+        raise DTypeError(f"dtype {value!r} is not supported: use one of {', '.join(_BY_NAME)}")
+    return found
+
+
+def from_numpy_dtype(value: Any) -> dtype:
+    """The dtype that holds every value of a NumPy dtype; small integers widen to int64."""
+    found = _BY_NUMPY.get(value)
+    if found is None and value.kind in "iu" and value.itemsize < 8:
+        found = int64
+    if found is None:
+        raise DTypeError(f"NumPy arrays of dtype {value} are not supported: convert to one of {', '.join(_BY_NAME)} first")
+    return found
