@@ -18,7 +18,8 @@
 GD_VMATH __m512 gd_exp_ps512(__m512 x) {
     x = _mm512_min_ps(_mm512_set1_ps(GD_EXP_MAX_F32), x);
     x = _mm512_max_ps(_mm512_set1_ps(GD_EXP_MIN_F32), x);
-    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(GD_LOG2E_F32)), GD_NEAREST);
+    const __m512 round = _mm512_set1_ps(GD_ROUND_F32);
+    const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(GD_LOG2E_F32), round), round);
     __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(GD_LN2_HI_F32), x);
     r = _mm512_fnmadd_ps(n, _mm512_set1_ps(GD_LN2_LO_F32), r);
     __m512 q = GD_STEP_PS(_mm512_set1_ps(GD_EXP_C4), r, GD_EXP_C3);

@@ -1,0 +1,83 @@
+/* unary.c - ops with one input and the fused slopes of their gradients, float32 and float64.
+ * A formula is written once for both vector types t; x is the vector, as in portable/unary.c. */
+#include "elementwise.h"
+
+#include "vmath.h"
+
+#define UNARY(op, tile, formula)                  \
+    GD_VECTOR_LOOP1(op##_ps, ps, , formula(ps))   \
+    GD_VECTOR_LOOP1(op##_pd, pd, , formula(pd))   \
+    GD_VECTOR_KERNEL(op, 1, tile)
+
+/* (g, y): 0 where g is 0, so that an infinite or NaN slope does not spread. Here x is g. */
+#define SLOPE(op, formula)                                            \
+    GD_VECTOR_LOOP2(op##_ps, ps, float, values, , formula(ps))        \
+    GD_VECTOR_LOOP2(op##_pd, pd, double, values, , formula(pd))       \
+    GD_VECTOR_KERNEL(op, 2, GD_TILE_LIGHT)
+
+#define ONE(t) _mm512_set1_##t(1)
+#define ZERO(t) _mm512_setzero_##t()
+#define IS(t, a, comparison, b) _mm512_cmp_##t##_mask(a, b, _CMP_##comparison)
+
+#define NEG(t) _mm512_xor_##t(x, _mm512_set1_##t(-0.0f))
+#define ABS(t) _mm512_abs_##t(x)
+#define SIGN_OF_NUMBER(t) _mm512_mask_mov_##t(_mm512_maskz_mov_##t(IS(t, x, GT_OQ, ZERO(t)), ONE(t)), IS(t, x, LT_OQ, ZERO(t)), _mm512_set1_##t(-1))
+#define SIGN(t) _mm512_mask_mov_##t(SIGN_OF_NUMBER(t), IS(t, x, UNORD_Q, x), x)
+#define SQUARE(t) _mm512_mul_##t(x, x)
+#define ROUNDED(t, direction) _mm512_roundscale_##t(x, (direction) | _MM_FROUND_NO_EXC)
+#define FLOOR(t) ROUNDED(t, _MM_FROUND_TO_NEG_INF)
+#define CEIL(t) ROUNDED(t, _MM_FROUND_TO_POS_INF)
+#define ROUND(t) ROUNDED(t, _MM_FROUND_TO_NEAREST_INT)
+#define SQRT(t) _mm512_sqrt_##t(x)
+#define RSQRT(t) _mm512_div_##t(ONE(t), _mm512_sqrt_##t(x))
+#define RECIPROCAL(t) _mm512_div_##t(ONE(t), x)
+#define EXP(t) gd_exp_##t##512(x)
+#define LOG(t) gd_log_##t##512(x)
+
+UNARY(neg, GD_TILE_LIGHT, NEG)
+UNARY(abs, GD_TILE_LIGHT, ABS)
+UNARY(sign, GD_TILE_LIGHT, SIGN)
+UNARY(square, GD_TILE_LIGHT, SQUARE)
+UNARY(floor, GD_TILE_LIGHT, FLOOR)
+UNARY(ceil, GD_TILE_LIGHT, CEIL)
+UNARY(round, GD_TILE_LIGHT, ROUND)
+UNARY(sqrt, GD_TILE_LIGHT, SQRT)
+UNARY(rsqrt, GD_TILE_LIGHT, RSQRT)
+UNARY(reciprocal, GD_TILE_LIGHT, RECIPROCAL)
+UNARY(exp, GD_TILE_HEAVY, EXP)
+UNARY(log, GD_TILE_HEAVY, LOG)
+
+/* ---- Activations: forward, and slope from the output y ------------------------------------- */
+
+/* The second operand of max passes where either is NaN and where both are zeros. */
+#define RELU(t) _mm512_max_##t(ZERO(t), x)
+#define RELU_BWD(t) _mm512_maskz_mov_##t(IS(t, y, NLE_UQ, ZERO(t)), x)
+UNARY(relu, GD_TILE_LIGHT, RELU)
+SLOPE(relu_bwd, RELU_BWD)
+
+#define TANH(t) gd_tanh_##t##512(x)
+#define TANH_BWD(t) _mm512_maskz_mul_##t(IS(t, x, NEQ_UQ, ZERO(t)), x, _mm512_mul_##t(_mm512_sub_##t(ONE(t), y), _mm512_add_##t(ONE(t), y)))
+UNARY(tanh, GD_TILE_HEAVY, TANH)
+SLOPE(tanh_bwd, TANH_BWD)
+
+#define SIGMOID(t) gd_sigmoid_##t##512(x)
+#define SIGMOID_BWD(t) _mm512_maskz_mul_##t(IS(t, x, NEQ_UQ, ZERO(t)), x, _mm512_mul_##t(y, _mm512_sub_##t(ONE(t), y)))
+UNARY(sigmoid, GD_TILE_HEAVY, SIGMOID)
+SLOPE(sigmoid_bwd, SIGMOID_BWD)
+
+/* ---- Clamp: NaN elements pass, a NaN bound is absent, the upper bound wins ------------------- */
+
+#define BOUNDS(t)                                                                                       \
+    const double min = s->attr->f[0], max = s->attr->f[1];                                              \
+    const gd_vector_##t low = _mm512_set1_##t((gd_element_##t)(min != min ? (double)-INFINITY : min));  \
+    const gd_vector_##t high = _mm512_set1_##t((gd_element_##t)(max != max ? (double)INFINITY : max))
+#define CLAMP(t) _mm512_min_##t(high, _mm512_max_##t(low, x))
+GD_VECTOR_LOOP1(clamp_ps, ps, BOUNDS(ps), CLAMP(ps))
+GD_VECTOR_LOOP1(clamp_pd, pd, BOUNDS(pd), CLAMP(pd))
+GD_VECTOR_KERNEL(clamp, 1, GD_TILE_LIGHT)
+
+/* (g, x): the bounds themselves pass the gradient, NaN does not. */
+#define CLAMP_BWD(t) _mm512_maskz_mov_##t(IS(t, y, GE_OQ, low) & IS(t, y, LE_OQ, high), x)
+GD_VECTOR_LOOP2(clamp_bwd_ps, ps, float, values, BOUNDS(ps), CLAMP_BWD(ps))
+GD_VECTOR_LOOP2(clamp_bwd_pd, pd, double, values, BOUNDS(pd), CLAMP_BWD(pd))
+GD_VECTOR_KERNEL(clamp_bwd, 2, GD_TILE_LIGHT)

@@ -1,0 +1,188 @@
+/* unary.c - ops with one input, casts and copies, and the fused slopes of their gradients.
+ * One line an op: its expression for float32, float64, integers and bool; x is the element. */
+#include "elementwise.h"
+
+#include "../scalar.h"
+
+/* May alias what the caller stored as another type of the same size. */
+typedef uint32_t __attribute__((may_alias)) word32;
+typedef uint64_t __attribute__((may_alias)) word64;
+
+/* Integer expressions compute in the unsigned type u, which wraps without undefined behaviour. */
+#define UNARY_NUM(op, f32, f64, integer, boolean)                          \
+    GD_LOOP1(op##_f32, float, float, f32)                                  \
+    GD_LOOP1(op##_f64, double, double, f64)                                \
+    GD_LOOP1_WITH(op##_i64, int64_t, int64_t, GD_UNSIGNED(uint64_t), integer) \
+    GD_LOOP1_WITH(op##_i32, int32_t, int32_t, GD_UNSIGNED(uint32_t), integer) \
+    GD_LOOP1(op##_bool, uint8_t, uint8_t, boolean)                         \
+    GD_ELEMENTWISE(op, 1, GD_TILE_LIGHT, op##_f32, op##_f64, op##_i64, op##_i32, op##_bool)
+
+#define UNARY_FLOAT(op, tile, f32, f64)     \
+    GD_LOOP1(op##_f32, float, float, f32)   \
+    GD_LOOP1(op##_f64, double, double, f64) \
+    GD_ELEMENTWISE(op, 1, tile, op##_f32, op##_f64)
+
+#define UNARY_BOOL(op, expression)                   \
+    GD_LOOP1(op##_f32, uint8_t, float, expression)   \
+    GD_LOOP1(op##_f64, uint8_t, double, expression)  \
+    GD_LOOP1(op##_i64, uint8_t, int64_t, expression) \
+    GD_LOOP1(op##_i32, uint8_t, int32_t, expression) \
+    GD_LOOP1(op##_bool, uint8_t, uint8_t, expression) \
+    GD_ELEMENTWISE(op, 1, GD_TILE_LIGHT, op##_f32, op##_f64, op##_i64, op##_i32, op##_bool)
+
+/* (g, y): 0 where g is 0, so that an infinite or NaN slope does not spread. */
+#define SLOPE(op, expression)                       \
+    GD_LOOP2(op##_bwd_f32, float, float, expression)  \
+    GD_LOOP2(op##_bwd_f64, double, double, expression) \
+    GD_ELEMENTWISE(op##_bwd, 2, GD_TILE_LIGHT, op##_bwd_f32, op##_bwd_f64)
+
+UNARY_NUM(neg, -x, -x, 0 - (u)x, x)
+UNARY_NUM(abs, fabsf(x), fabs(x), x < 0 ? 0 - (u)x : (u)x, x)
+UNARY_NUM(sign, x == x ? (float)((x > 0) - (x < 0)) : x, x == x ? (double)((x > 0) - (x < 0)) : x, (x > 0) - (x < 0), x)
+UNARY_NUM(square, x * x, x * x, (u)x * (u)x, x)
+UNARY_NUM(floor, floorf(x), floor(x), (u)x, x)
+UNARY_NUM(ceil, ceilf(x), ceil(x), (u)x, x)
+UNARY_NUM(round, rintf(x), rint(x), (u)x, x)
+
+UNARY_FLOAT(sqrt, GD_TILE_LIGHT, sqrtf(x), sqrt(x))
+UNARY_FLOAT(rsqrt, GD_TILE_LIGHT, 1.0f / sqrtf(x), 1.0 / sqrt(x))
+UNARY_FLOAT(reciprocal, GD_TILE_LIGHT, 1.0f / x, 1.0 / x)
+UNARY_FLOAT(exp, GD_TILE_HEAVY, gd_exp_f32(x), gd_exp_f64(x))
+UNARY_FLOAT(expm1, GD_TILE_HEAVY, gd_expm1_f32(x), gd_expm1_f64(x))
+UNARY_FLOAT(log, GD_TILE_HEAVY, gd_log_f32(x), gd_log_f64(x))
+UNARY_FLOAT(log1p, GD_TILE_HEAVY, gd_log1p_f32(x), gd_log1p_f64(x))
+UNARY_FLOAT(log2, GD_TILE_HEAVY, gd_log2_f32(x), gd_log2_f64(x))
+UNARY_FLOAT(sin, GD_TILE_HEAVY, gd_sin_f32(x), gd_sin_f64(x))
+UNARY_FLOAT(cos, GD_TILE_HEAVY, gd_cos_f32(x), gd_cos_f64(x))
+
+UNARY_BOOL(logical_not, x == 0)
+UNARY_BOOL(isnan, x != x)
+UNARY_BOOL(isfinite, x - x == 0)
+
+/* ---- Activations: forward, and slope from the output y ------------------------------------- */
+
+/* NaN and -0 pass. */
+UNARY_NUM(relu, x < 0 ? 0 : x, x < 0 ? 0 : x, x < 0 ? 0 : (u)x, x)
+SLOPE(relu, y <= 0 ? 0 : x)
+
+UNARY_FLOAT(tanh, GD_TILE_HEAVY, gd_tanh_f32(x), gd_tanh_f64(x))
+SLOPE(tanh, x == 0 ? 0 : x * ((1 - y) * (1 + y)))
+
+UNARY_FLOAT(sigmoid, GD_TILE_HEAVY, gd_sigmoid_f32(x), gd_sigmoid_f64(x))
+SLOPE(sigmoid, x == 0 ? 0 : x * (y * (1 - y)))
+
+/* ---- Clamp: NaN elements pass, a NaN bound is absent, the upper bound wins ------------------- */
+
+/* The bound as an integer of the range, rounded inwards by the caller. */
+static int64_t integer_bound(double bound, int64_t absent, int64_t least, int64_t most) {
+    if (bound != bound) return absent;
+    if (bound <= (double)least) return least;
+    return bound >= (double)most ? most : (int64_t)bound;
+}
+
+#define FLOAT_BOUNDS(type)                                         \
+    const double min = s->attr->f[0], max = s->attr->f[1];         \
+    const type low = min != min ? (type)-INFINITY : (type)min;     \
+    const type high = max != max ? (type)INFINITY : (type)max
+#define INTEGER_BOUNDS(type, least, most)                                                   \
+    const type low = (type)integer_bound(ceil(s->attr->f[0]), least, least, most);          \
+    const type high = (type)integer_bound(floor(s->attr->f[1]), most, least, most)
+
+#define CLAMP (x < low ? low : x) > high ? high : (x < low ? low : x)
+GD_LOOP1_WITH(clamp_f32, float, float, FLOAT_BOUNDS(float), CLAMP)
+GD_LOOP1_WITH(clamp_f64, double, double, FLOAT_BOUNDS(double), CLAMP)
+GD_LOOP1_WITH(clamp_i64, int64_t, int64_t, INTEGER_BOUNDS(int64_t, INT64_MIN, INT64_MAX), CLAMP)
+GD_LOOP1_WITH(clamp_i32, int32_t, int32_t, INTEGER_BOUNDS(int32_t, INT32_MIN, INT32_MAX), CLAMP)
+GD_LOOP1_WITH(clamp_bool, uint8_t, uint8_t, INTEGER_BOUNDS(uint8_t, 0, 1), CLAMP)
+GD_ELEMENTWISE(clamp, 1, GD_TILE_LIGHT, clamp_f32, clamp_f64, clamp_i64, clamp_i32, clamp_bool)
+
+/* (g, x): the bounds themselves pass the gradient, NaN does not. */
+#define INSIDE ((y >= low) & (y <= high)) ? x : 0
+GD_LOOP2_WITH(clamp_bwd_f32, float, float, FLOAT_BOUNDS(float), INSIDE)
+GD_LOOP2_WITH(clamp_bwd_f64, double, double, FLOAT_BOUNDS(double), INSIDE)
+GD_ELEMENTWISE(clamp_bwd, 2, GD_TILE_LIGHT, clamp_bwd_f32, clamp_bwd_f64)
+
+/* ---- Copy ------------------------------------------------------------------------------------ */
+
+/* Rows and columns of a block that is copied across the grain: both sides of it stay in L1. */
+enum { BLOCK = 32 };
+/* Threads add little to a copy, and a transposing one wants many rows in a task. */
+enum { TILE_COPY = 65536 };
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+#define COPY_LOOP(name, word)                                                                        \
+    static void name(const gd_span *s) {                                                             \
+        const int64_t n = s->n, so = s->step[0], sx = s->step[1];                                    \
+        const int64_t ro = s->row_step[0], rx = s->row_step[1];                                      \
+        word *o = (word *)(void *)s->data[0];                                                        \
+        const word *x = (const word *)(void *)s->data[1];                                            \
+        if (so == 1 && rx == 1 && sx > 1) { /* transposes */                                         \
+            for (int64_t r0 = 0; r0 < s->rows; r0 += BLOCK)                                          \
+                for (int64_t i0 = 0; i0 < n; i0 += BLOCK)                                            \
+                    for (int64_t r = r0; r < least(r0 + BLOCK, s->rows); r++)                        \
+                        for (int64_t i = i0; i < least(i0 + BLOCK, n); i++) o[r * ro + i] = x[i * sx + r]; \
+            return;                                                                                  \
+        }                                                                                            \
+        for (int64_t row = 0; row < s->rows; row++, o += ro, x += rx) {                              \
+            if (s->kind == GD_CONTIGUOUS) {                                                          \
+                if (o != x) memcpy(o, x, (size_t)n * sizeof(word));                                  \
+            } else if (s->kind == GD_A_SCALAR) {                                                     \
+                const word value = *x;                                                               \
+                for (int64_t i = 0; i < n; i++) o[i] = value;                                        \
+            } else {                                                                                 \
+                for (int64_t i = 0; i < n; i++) o[i * so] = x[i * sx];                               \
+            }                                                                                        \
+        }                                                                                            \
+    }
+COPY_LOOP(copy_8, uint8_t)
+COPY_LOOP(copy_32, word32)
+COPY_LOOP(copy_64, word64)
+GD_ELEMENTWISE(copy, 1, TILE_COPY, copy_32, copy_64, copy_64, copy_32, copy_8)
+
+/* ---- Cast ------------------------------------------------------------------------------------ */
+
+/* Truncates; NaN and what does not fit become the least integer, as x86 hardware has it. The
+ * comparison with `below` also keeps doubles that truncate to INT32_MIN. */
+#define TRUNCATE(name, to, from, below, above, otherwise)           \
+    static inline to name(from x) {                                 \
+        const bool fits = x > (below) && x < (above);               \
+        const to value = (to)(fits ? x : 0);                        \
+        return fits ? value : (otherwise);                          \
+    }
+TRUNCATE(i32_of_f32, int32_t, float, -0x1.000002p31f, 0x1p31f, INT32_MIN)
+TRUNCATE(i32_of_f64, int32_t, double, -2147483649.0, 0x1p31, INT32_MIN)
+TRUNCATE(i64_of_f32, int64_t, float, -0x1.000002p63f, 0x1p63f, INT64_MIN)
+TRUNCATE(i64_of_f64, int64_t, double, -0x1.0000000000001p63, 0x1p63, INT64_MIN)
+
+GD_LOOP1(f64_from_f32, double, float, x)
+GD_LOOP1(i64_from_f32, int64_t, float, i64_of_f32(x))
+GD_LOOP1(i32_from_f32, int32_t, float, i32_of_f32(x))
+GD_LOOP1(bool_from_f32, uint8_t, float, x != 0)
+GD_LOOP1(f32_from_f64, float, double, x)
+GD_LOOP1(i64_from_f64, int64_t, double, i64_of_f64(x))
+GD_LOOP1(i32_from_f64, int32_t, double, i32_of_f64(x))
+GD_LOOP1(bool_from_f64, uint8_t, double, x != 0)
+GD_LOOP1(f32_from_i64, float, int64_t, x)
+GD_LOOP1(f64_from_i64, double, int64_t, x)
+GD_LOOP1(i32_from_i64, int32_t, int64_t, (uint32_t)x)
+GD_LOOP1(bool_from_i64, uint8_t, int64_t, x != 0)
+GD_LOOP1(f32_from_i32, float, int32_t, x)
+GD_LOOP1(f64_from_i32, double, int32_t, x)
+GD_LOOP1(i64_from_i32, int64_t, int32_t, x)
+GD_LOOP1(bool_from_i32, uint8_t, int32_t, x != 0)
+GD_LOOP1(f32_from_bool, float, uint8_t, x)
+GD_LOOP1(f64_from_bool, double, uint8_t, x)
+GD_LOOP1(i64_from_bool, int64_t, uint8_t, x)
+GD_LOOP1(i32_from_bool, int32_t, uint8_t, x)
+
+void GD_KERNEL(cast)(const gd_args *a) {
+    static gd_loop *const loops[GD_DTYPES][GD_DTYPES] = { /* [from][to] */
+        {copy_32, f64_from_f32, i64_from_f32, i32_from_f32, bool_from_f32},
+        {f32_from_f64, copy_64, i64_from_f64, i32_from_f64, bool_from_f64},
+        {f32_from_i64, f64_from_i64, copy_64, i32_from_i64, bool_from_i64},
+        {f32_from_i32, f64_from_i32, i64_from_i32, copy_32, bool_from_i32},
+        {f32_from_bool, f64_from_bool, i64_from_bool, i32_from_bool, copy_8},
+    };
+    gd_elementwise1(a, loops[a->in[0]->dtype][a->out[0]->dtype], GD_TILE_LIGHT);
+}
