@@ -9,7 +9,7 @@ int64_t gd_gemm_workspace(int64_t m, int64_t n, int64_t k, int dtype) {
     if (m == 0 || n == 0 || k == 0) return 0;
     int64_t bytes = workers * gemm_panel_bytes(k);
     if (!gemm_is_large(m, n, k)) return bytes;
-    if (m > GEMM_MC) bytes += gemm_block_b_bytes(n, k, esize);
+    if (m > GEMM_SHARED_ROWS) bytes += gemm_block_b_bytes(n, k, esize);
     return bytes + workers * gemm_block_a_bytes(k, esize);
 }
 

@@ -6,9 +6,10 @@
 #include "gemm.h"
 
 enum {
-    GEMM_MC = 168,        /* rows of a tile of C: 12 x 14 and 28 x 6; packed A of a tile stays in L2 */
-    GEMM_NC = 512,        /* columns of a tile of C, over which packing its rows of A is paid off */
-    GEMM_PANEL = 128,     /* bytes of one k of a packed panel of B: two AVX-512 vectors, the widest in use */
+    GEMM_MC = 336,         /* most rows of a tile of C: 24 x 14 and 56 x 6; its packed A stays in L2 */
+    GEMM_NC = 1024,        /* most columns of a tile of C; packing its rows of A is paid off over them */
+    GEMM_SHARED_ROWS = 168, /* above it packed B is shared by tiles above each other */
+    GEMM_PANEL = 128,      /* bytes of one k of a packed panel of B: two AVX-512 vectors, the widest in use */
 };
 
 /* Products below this many multiply-adds run on the calling thread (about 20 us of one core). */

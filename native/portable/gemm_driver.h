@@ -22,6 +22,8 @@ enum { GEMM_DIRECT_ROWS = 32, GEMM_DIRECT_BYTES = 32 << 10 };
 enum { GEMM_PACK_A_COLUMNS = 96 };
 /* Columns of B packed by one task. */
 enum { GEMM_PACK_COLUMNS = 128 };
+/* Tiles of C are not split below this: packing and waking would cost more than balance gives. */
+enum { GEMM_MIN_ROWS = 56, GEMM_MIN_COLUMNS = 128, GEMM_TASKS_PER_WORKER = 4 };
 
 static inline const char *at(const void *base, int64_t elements, int64_t esize) {
     return (const char *)base + elements * esize;
@@ -149,7 +151,7 @@ static void small(const gd_gemm_args *g, void *buffer) {
 typedef struct job {
     gd_gemm_args g;
     int64_t k0, kb, esize, width; /* width: columns of a full panel */
-    int64_t rows, columns, column_tiles; /* of a tile of C; tiles side by side */
+    int64_t rows, columns, row_tiles, tasks; /* of a tile of C; tiles above each other; all tiles */
     bool in_place, pack_a;
     char *shared_b; /* packed B of this k block, or NULL: every task packs its panels */
     char *worker;   /* workers' own memory: packed A and one panel */
@@ -169,8 +171,8 @@ static void pack_task(void *ctx, int64_t task, int worker) {
 static void tile_task(void *ctx, int64_t task, int worker) {
     const job *q = ctx;
     const gd_gemm_args *g = &q->g;
-    int64_t i0 = task / q->column_tiles * q->rows, i1 = gemm_min(g->m, i0 + q->rows);
-    int64_t j0 = task % q->column_tiles * q->columns, j1 = gemm_min(g->n, j0 + q->columns);
+    int64_t i0 = task % q->row_tiles * q->rows, i1 = gemm_min(g->m, i0 + q->rows);
+    int64_t j0 = task / q->row_tiles * q->columns, j1 = gemm_min(g->n, j0 + q->columns);
     char *packed_a = q->pack_a ? q->worker + worker * q->worker_bytes : NULL;
     char *buffer = q->worker + worker * q->worker_bytes + q->a_bytes;
     if (packed_a) {
@@ -193,16 +195,29 @@ static inline int64_t part(int64_t size, int64_t limit, int64_t step) {
     return gemm_ceil(gemm_ceil(size, gemm_ceil(size, limit)), step) * step;
 }
 
+/* Tiles of C: as large as caches allow, then smaller until every worker has a few. */
+static void split(job *q) {
+    const int64_t step = q->pack_a ? GEMM_MR : GEMM_MR_DIRECT, workers = gd_parallel_width();
+    const int64_t wanted = workers == 1 ? 1 : GEMM_TASKS_PER_WORKER * workers;
+    q->rows = part(q->g.m, GEMM_MC, step);
+    q->columns = part(q->g.n, GEMM_NC, q->width);
+    for (;;) {
+        q->row_tiles = gemm_ceil(q->g.m, q->rows);
+        q->tasks = q->row_tiles * gemm_ceil(q->g.n, q->columns);
+        if (q->tasks >= wanted) return;
+        if (q->g.m > GEMM_SHARED_ROWS && q->rows >= 2 * GEMM_MIN_ROWS) q->rows = part(q->g.m, q->rows / 2, step);
+        else if (q->columns >= 2 * GEMM_MIN_COLUMNS) q->columns = part(q->g.n, q->columns / 2, q->width);
+        else return;
+    }
+}
+
 static void large(const gd_gemm_args *g, char *workspace) {
     job q = {.g = *g, .esize = gd_dtype_bytes(g->dtype)};
     q.width = GEMM_NV_BYTES / q.esize;
     q.in_place = b_in_place(g, q.esize);
     q.pack_a = g->n >= GEMM_PACK_A_COLUMNS;
-    q.rows = part(g->m, GEMM_MC, q.pack_a ? GEMM_MR : GEMM_MR_DIRECT);
-    q.columns = part(g->n, GEMM_NC, q.width);
-    q.column_tiles = gemm_ceil(g->n, q.columns);
-    int64_t tasks = gemm_ceil(g->m, q.rows) * q.column_tiles;
-    if (g->m > GEMM_MC) {
+    split(&q);
+    if (g->m > GEMM_SHARED_ROWS) {
         if (!q.in_place) q.shared_b = workspace;
         workspace += gemm_block_b_bytes(g->n, g->k, q.esize);
     }
@@ -212,7 +227,7 @@ static void large(const gd_gemm_args *g, char *workspace) {
     for (q.k0 = 0; q.k0 < g->k; q.k0 += GD_GEMM_KC) {
         q.kb = gemm_min(GD_GEMM_KC, g->k - q.k0);
         if (q.shared_b) gd_parallel(gemm_ceil(g->n, GEMM_PACK_COLUMNS), pack_task, &q);
-        gd_parallel(tasks, tile_task, &q);
+        gd_parallel(q.tasks, tile_task, &q);
     }
 }
 

@@ -13,6 +13,11 @@ static inline __attribute__((always_inline)) void TILE(tile)(const int mr, const
     GEMM_UNROLL for (int i = 0; i < mr; i++) {
         GEMM_UNROLL for (int v = 0; v < nv; v++) acc[i][v] = TILE(set1)(0);
     }
+    if (packed) {
+        GEMM_UNROLL for (int i = 0; i < mr; i++) {
+            GEMM_UNROLL for (int v = 0; v < nv; v++) __builtin_prefetch((const char *)((const TILE_T *)t->c + i * t->c_rs + v * TILE_W), 1);
+        }
+    }
     for (int64_t k = t->k; k > 0; k--, a += a_cs, b += b_rs) {
         GEMM_UNROLL for (int v = 0; v < nv; v++) vb[v] = TILE(load_b)(b + v * TILE_W, v == nv - 1 ? tail : TILE_W);
         GEMM_UNROLL for (int i = 0; i < mr; i++) {
