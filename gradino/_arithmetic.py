@@ -1,0 +1,368 @@
+"""Elementwise operators and methods of Tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradino._core import binary, unary, wrap
+from gradino._lib import check, ffi, lib, op_id, raise_error
+
+if TYPE_CHECKING:
+    from gradino.tensor import Tensor
+
+__all__ = ["Arithmetic"]
+
+_NEG, _ABS, _SIGN, _SQUARE, _RELU = op_id("neg"), op_id("abs"), op_id("sign"), op_id("square"), op_id("relu")
+_FLOOR, _CEIL, _ROUND = op_id("floor"), op_id("ceil"), op_id("round")
+_SQRT, _RSQRT, _RECIPROCAL = op_id("sqrt"), op_id("rsqrt"), op_id("reciprocal")
+_EXP, _EXPM1, _LOG, _LOG1P, _LOG2 = op_id("exp"), op_id("expm1"), op_id("log"), op_id("log1p"), op_id("log2")
+_SIN, _COS, _TANH, _SIGMOID = op_id("sin"), op_id("cos"), op_id("tanh"), op_id("sigmoid")
+_NOT, _ISNAN, _ISFINITE = op_id("logical_not"), op_id("isnan"), op_id("isfinite")
+_ADD, _SUB, _MUL, _DIV, _POW = op_id("add"), op_id("sub"), op_id("mul"), op_id("div"), op_id("pow")
+_FLOORDIV, _REMAINDER = op_id("floor_divide"), op_id("remainder")
+_MAXIMUM, _MINIMUM = op_id("maximum"), op_id("minimum")
+_EQ, _NE, _LT, _LE, _GT, _GE = op_id("eq"), op_id("ne"), op_id("lt"), op_id("le"), op_id("gt"), op_id("ge")
+_AND, _OR, _XOR = op_id("logical_and"), op_id("logical_or"), op_id("logical_xor")
+_NAN = float("nan")
+
+
+class Arithmetic:
+    """Operators follow PyTorch's promotion: numbers and scalar tensors do not widen a tensor's dtype."""
+
+    __slots__ = ()
+    _h: int
+
+    def __add__(self: Tensor, other: Any) -> Tensor:
+        return binary(_ADD, self, other)
+
+    def __radd__(self: Tensor, other: Any) -> Tensor:
+        return binary(_ADD, self, other, 1)
+
+    def __sub__(self: Tensor, other: Any) -> Tensor:
+        return binary(_SUB, self, other)
+
+    def __rsub__(self: Tensor, other: Any) -> Tensor:
+        return binary(_SUB, self, other, 1)
+
+    def __mul__(self: Tensor, other: Any) -> Tensor:
+        return binary(_MUL, self, other)
+
+    def __rmul__(self: Tensor, other: Any) -> Tensor:
+        return binary(_MUL, self, other, 1)
+
+    def __truediv__(self: Tensor, other: Any) -> Tensor:
+        return binary(_DIV, self, other)
+
+    def __rtruediv__(self: Tensor, other: Any) -> Tensor:
+        return binary(_DIV, self, other, 1)
+
+    def __floordiv__(self: Tensor, other: Any) -> Tensor:
+        return binary(_FLOORDIV, self, other)
+
+    def __rfloordiv__(self: Tensor, other: Any) -> Tensor:
+        return binary(_FLOORDIV, self, other, 1)
+
+    def __mod__(self: Tensor, other: Any) -> Tensor:
+        return binary(_REMAINDER, self, other)
+
+    def __rmod__(self: Tensor, other: Any) -> Tensor:
+        return binary(_REMAINDER, self, other, 1)
+
+    def __pow__(self: Tensor, other: Any) -> Tensor:
+        return binary(_POW, self, other)
+
+    def __rpow__(self: Tensor, other: Any) -> Tensor:
+        return binary(_POW, self, other, 1)
+
+    def __matmul__(self: Tensor, other: Any) -> Tensor:
+        return wrap(lib.gd_matmul(self._h, _operand(self, other)._h))
+
+    def __rmatmul__(self: Tensor, other: Any) -> Tensor:
+        return wrap(lib.gd_matmul(_operand(self, other)._h, self._h))
+
+    def __neg__(self: Tensor) -> Tensor:
+        return unary(_NEG, self)
+
+    def __pos__(self: Tensor) -> Tensor:
+        return self
+
+    def __abs__(self: Tensor) -> Tensor:
+        return unary(_ABS, self)
+
+    def __invert__(self: Tensor) -> Tensor:
+        return unary(_NOT, self)
+
+    def __and__(self: Tensor, other: Any) -> Tensor:
+        return binary(_AND, _need_bool(self, "&"), other)
+
+    __rand__ = __and__
+
+    def __or__(self: Tensor, other: Any) -> Tensor:
+        return binary(_OR, _need_bool(self, "|"), other)
+
+    __ror__ = __or__
+
+    def __xor__(self: Tensor, other: Any) -> Tensor:
+        return binary(_XOR, _need_bool(self, "^"), other)
+
+    __rxor__ = __xor__
+
+    def __eq__(self: Tensor, other: Any) -> Tensor:  # type: ignore[override]
+        return binary(_EQ, self, other)
+
+    def __ne__(self: Tensor, other: Any) -> Tensor:  # type: ignore[override]
+        return binary(_NE, self, other)
+
+    def __lt__(self: Tensor, other: Any) -> Tensor:
+        return binary(_LT, self, other)
+
+    def __le__(self: Tensor, other: Any) -> Tensor:
+        return binary(_LE, self, other)
+
+    def __gt__(self: Tensor, other: Any) -> Tensor:
+        return binary(_GT, self, other)
+
+    def __ge__(self: Tensor, other: Any) -> Tensor:
+        return binary(_GE, self, other)
+
+    __hash__ = object.__hash__
+
+    def add(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+        """``self + alpha * other``, broadcast."""
+        return binary(_ADD, self, other if alpha == 1 else other * alpha)
+
+    def sub(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+        """``self - alpha * other``, broadcast."""
+        return binary(_SUB, self, other if alpha == 1 else other * alpha)
+
+    def mul(self: Tensor, other: Any) -> Tensor:
+        """``self * other``, broadcast."""
+        return binary(_MUL, self, other)
+
+    def div(self: Tensor, other: Any) -> Tensor:
+        """``self / other``, broadcast; integers give float32."""
+        return binary(_DIV, self, other)
+
+    def pow(self: Tensor, exponent: Any) -> Tensor:
+        """``self ** exponent``, broadcast."""
+        return binary(_POW, self, exponent)
+
+    def floor_divide(self: Tensor, other: Any) -> Tensor:
+        """The quotient rounded towards minus infinity."""
+        return binary(_FLOORDIV, self, other)
+
+    def remainder(self: Tensor, other: Any) -> Tensor:
+        """The remainder, with the sign of the divisor."""
+        return binary(_REMAINDER, self, other)
+
+    def maximum(self: Tensor, other: Tensor) -> Tensor:
+        """The larger of each pair; NaN if one is NaN. Ties share the gradient."""
+        return binary(_MAXIMUM, self, other)
+
+    def minimum(self: Tensor, other: Tensor) -> Tensor:
+        """The smaller of each pair; NaN if one is NaN. Ties share the gradient."""
+        return binary(_MINIMUM, self, other)
+
+    def eq(self: Tensor, other: Any) -> Tensor:
+        """``self == other`` as bool."""
+        return binary(_EQ, self, other)
+
+    def ne(self: Tensor, other: Any) -> Tensor:
+        """``self != other`` as bool."""
+        return binary(_NE, self, other)
+
+    def lt(self: Tensor, other: Any) -> Tensor:
+        """``self < other`` as bool."""
+        return binary(_LT, self, other)
+
+    def le(self: Tensor, other: Any) -> Tensor:
+        """``self <= other`` as bool."""
+        return binary(_LE, self, other)
+
+    def gt(self: Tensor, other: Any) -> Tensor:
+        """``self > other`` as bool."""
+        return binary(_GT, self, other)
+
+    def ge(self: Tensor, other: Any) -> Tensor:
+        """``self >= other`` as bool."""
+        return binary(_GE, self, other)
+
+    def logical_and(self: Tensor, other: Any) -> Tensor:
+        """Whether both are not 0, as bool."""
+        return binary(_AND, self, other)
+
+    def logical_or(self: Tensor, other: Any) -> Tensor:
+        """Whether one is not 0, as bool."""
+        return binary(_OR, self, other)
+
+    def logical_xor(self: Tensor, other: Any) -> Tensor:
+        """Whether exactly one is not 0, as bool."""
+        return binary(_XOR, self, other)
+
+    def logical_not(self: Tensor) -> Tensor:
+        """Whether elements are 0, as bool."""
+        return unary(_NOT, self)
+
+    def neg(self: Tensor) -> Tensor:
+        """``-x``."""
+        return unary(_NEG, self)
+
+    def abs(self: Tensor) -> Tensor:
+        """``|x|``; its slope at 0 is 0."""
+        return unary(_ABS, self)
+
+    def sign(self: Tensor) -> Tensor:
+        """-1, 0 or 1."""
+        return unary(_SIGN, self)
+
+    def square(self: Tensor) -> Tensor:
+        """``x * x``."""
+        return unary(_SQUARE, self)
+
+    def relu(self: Tensor) -> Tensor:
+        """``max(x, 0)``; NaN stays NaN."""
+        return unary(_RELU, self)
+
+    def floor(self: Tensor) -> Tensor:
+        """The largest integer not above x."""
+        return unary(_FLOOR, self)
+
+    def ceil(self: Tensor) -> Tensor:
+        """The smallest integer not below x."""
+        return unary(_CEIL, self)
+
+    def round(self: Tensor) -> Tensor:
+        """The nearest integer; halves go to the even one."""
+        return unary(_ROUND, self)
+
+    def sqrt(self: Tensor) -> Tensor:
+        """The square root."""
+        return unary(_SQRT, self)
+
+    def rsqrt(self: Tensor) -> Tensor:
+        """``1 / sqrt(x)``."""
+        return unary(_RSQRT, self)
+
+    def reciprocal(self: Tensor) -> Tensor:
+        """``1 / x``."""
+        return unary(_RECIPROCAL, self)
+
+    def exp(self: Tensor) -> Tensor:
+        """``e ** x``."""
+        return unary(_EXP, self)
+
+    def expm1(self: Tensor) -> Tensor:
+        """``e ** x - 1``, accurate near 0."""
+        return unary(_EXPM1, self)
+
+    def log(self: Tensor) -> Tensor:
+        """The natural logarithm."""
+        return unary(_LOG, self)
+
+    def log1p(self: Tensor) -> Tensor:
+        """``log(1 + x)``, accurate near 0."""
+        return unary(_LOG1P, self)
+
+    def log2(self: Tensor) -> Tensor:
+        """The logarithm to base 2."""
+        return unary(_LOG2, self)
+
+    def sin(self: Tensor) -> Tensor:
+        """The sine; x in radians."""
+        return unary(_SIN, self)
+
+    def cos(self: Tensor) -> Tensor:
+        """The cosine; x in radians."""
+        return unary(_COS, self)
+
+    def tanh(self: Tensor) -> Tensor:
+        """The hyperbolic tangent."""
+        return unary(_TANH, self)
+
+    def sigmoid(self: Tensor) -> Tensor:
+        """``1 / (1 + exp(-x))``."""
+        return unary(_SIGMOID, self)
+
+    def isnan(self: Tensor) -> Tensor:
+        """Whether elements are NaN, as bool."""
+        return unary(_ISNAN, self)
+
+    def isfinite(self: Tensor) -> Tensor:
+        """Whether elements are neither NaN nor infinite, as bool."""
+        return unary(_ISFINITE, self)
+
+    def clamp(self: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
+        """x limited to [min, max]; NaN stays NaN. The slope is 1 inside and at the bounds."""
+        return wrap(lib.gd_clamp(self._h, _NAN if min is None else float(min), _NAN if max is None else float(max)))
+
+    clip = clamp
+
+    def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+        """``self`` where ``condition`` holds, else ``other``."""
+        return wrap(lib.gd_where(condition._h, self._h, _operand(self, other)._h))
+
+    def masked_fill(self: Tensor, mask: Tensor, value: float) -> Tensor:
+        """``value`` where ``mask`` holds, else ``self``."""
+        return wrap(lib.gd_where(mask._h, _weak(self, value), self._h))
+
+    # ---- in place, for tensors that are not part of a graph ------------------------------------------------
+
+    def copy_(self: Tensor, source: Tensor) -> Tensor:
+        """Overwrite with ``source``, broadcast and cast."""
+        check(lib.gd_copy_in(self._h, _operand(self, source)._h))
+        return self
+
+    def fill_(self: Tensor, value: float) -> Tensor:
+        """Overwrite with a number."""
+        check(lib.gd_fill_in(self._h, float(value), int(value) if value == value and abs(value) < 2**63 else 0))
+        return self
+
+    def zero_(self: Tensor) -> Tensor:
+        """Overwrite with 0."""
+        check(lib.gd_fill_in(self._h, 0.0, 0))
+        return self
+
+    def add_(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+        """``self += alpha * other`` in place."""
+        return self.copy_(self.detach().add(other, alpha=alpha))
+
+    def sub_(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+        """``self -= alpha * other`` in place."""
+        return self.copy_(self.detach().sub(other, alpha=alpha))
+
+    def mul_(self: Tensor, other: Any) -> Tensor:
+        """``self *= other`` in place."""
+        return self.copy_(self.detach() * other)
+
+    def div_(self: Tensor, other: Any) -> Tensor:
+        """``self /= other`` in place."""
+        return self.copy_(self.detach() / other)
+
+
+def _operand(like: Tensor, other: Any) -> Tensor:
+    from gradino.tensor import Tensor
+
+    if isinstance(other, Tensor):
+        return other
+    return wrap(_weak(like, other)) if isinstance(other, (bool, int, float)) else Tensor(other)
+
+
+def _weak(like: Tensor, value: float) -> int:
+    """Handle of a number that does not decide the dtype of a result with ``like``."""
+    kind = lib.GD_BOOL if isinstance(value, bool) else lib.GD_INT64 if isinstance(value, int) else lib.GD_FLOAT32
+    code = lib.gd_dtype_of(like._h)
+    if code < 0:
+        raise_error()
+    if code in (lib.GD_FLOAT32, lib.GD_FLOAT64):
+        kind = code
+    whole = int(value) if not isinstance(value, float) or (value == value and abs(value) < 2**63) else 0
+    handle: int = lib.gd_scalar(float(value), whole, kind)
+    return handle or raise_error()
+
+
+def _need_bool(tensor: Tensor, operator: str) -> Tensor:
+    if lib.gd_dtype_of(tensor._h) != lib.GD_BOOL:
+        from gradino.errors import DTypeError
+
+        raise DTypeError(f"{operator}: for bool tensors; this one is {tensor.dtype}")
+    return tensor

@@ -1,0 +1,107 @@
+"""What every tensor function is built from: wrapping handles, and scalars as operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradino._lib import ffi, lib, raise_error
+from gradino.errors import DTypeError
+
+if TYPE_CHECKING:
+    from gradino.tensor import Tensor
+
+_FLOAT, _INT, _BOOL = lib.GD_FLOAT32, lib.GD_INT64, lib.GD_BOOL
+_gd_unary, _gd_binary, _gd_binary_scalar = lib.gd_unary, lib.gd_binary, lib.gd_binary_scalar
+_new = object.__new__
+_tensor_type: type[Tensor]
+
+
+def set_tensor_type(cls: type[Tensor]) -> None:
+    """Called once by ``gradino.tensor``; breaks the import cycle."""
+    global _tensor_type
+    _tensor_type = cls
+
+
+def wrap(handle: int) -> Tensor:
+    """A Tensor for a handle; handle 0 raises what went wrong."""
+    if not handle:
+        raise_error()
+    tensor = _new(_tensor_type)
+    tensor._h = handle
+    return tensor
+
+
+def unary(op: int, a: Tensor) -> Tensor:
+    """Run a unary op."""
+    handle = _gd_unary(op, a._h)
+    if not handle:
+        raise_error()
+    tensor = _new(_tensor_type)
+    tensor._h = handle
+    return tensor
+
+
+def binary(op: int, a: Tensor, b: Any, reverse: int = 0) -> Tensor:
+    """Run a binary op; ``b`` may be a number or an array. ``reverse`` puts ``b`` on the left."""
+    if isinstance(b, _tensor_type):
+        handle = _gd_binary(op, a._h, b._h)
+    else:
+        handle = with_number(op, a, b, reverse)
+        if handle is NotImplemented:
+            return NotImplemented  # type: ignore[return-value]
+    if not handle:
+        raise_error()
+    tensor = _new(_tensor_type)
+    tensor._h = handle
+    return tensor
+
+
+def with_number(op: int, a: Tensor, b: Any, reverse: int) -> Any:
+    """A binary op with a Python or NumPy number (which does not decide the dtype) or an array."""
+    if isinstance(b, (np.generic, np.ndarray)):
+        if b.ndim:
+            other = _tensor_type(b)
+            return _gd_binary(op, other._h, a._h) if reverse else _gd_binary(op, a._h, other._h)
+        b = b.item()
+    if isinstance(b, bool):
+        return _gd_binary_scalar(op, a._h, float(b), int(b), _BOOL, reverse)
+    if isinstance(b, float):
+        return _gd_binary_scalar(op, a._h, b, 0, _FLOAT, reverse)
+    if isinstance(b, int):
+        if not -(2**63) <= b < 2**63:
+            raise OverflowError(f"the number {b} does not fit int64")
+        return _gd_binary_scalar(op, a._h, float(b), b, _INT, reverse)
+    return NotImplemented
+
+
+def sizes(shape: Any) -> list[int]:
+    """``(2, 3)`` from ``((2, 3),)`` or ``(2, 3)``: sizes may come as one sequence or one by one."""
+    if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
+        shape = shape[0]
+    try:
+        result = [int(s.__index__()) for s in shape]
+    except (AttributeError, TypeError):
+        raise DTypeError(f"a shape must be integers, got {shape!r}") from None
+    for s in result:
+        if not -(2**63) <= s < 2**63:
+            raise OverflowError(f"the size {s} does not fit 64 bits")
+    return result
+
+
+def dims(dim: int | Sequence[int] | None) -> list[int]:
+    """The dimensions of a reduction; empty means all."""
+    if dim is None:
+        return []
+    return [dim] if isinstance(dim, int) else [int(d) for d in dim]
+
+
+def shape_of(handle: int) -> tuple[int, ...]:
+    """Logical shape of a tensor."""
+    out = ffi.new("int64_t[4]")
+    rank = lib.gd_shape(handle, out)
+    if rank < 0:
+        raise_error()
+    return tuple(out[0:rank])

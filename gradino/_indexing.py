@@ -1,0 +1,178 @@
+"""``tensor[index]`` and ``tensor[index] = value``.
+
+An index is an int, a slice with positive step, None, ``...``, a bool mask, or integer tensors, arrays
+or lists; integer tensors must stand next to each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradino._core import wrap
+from gradino._lib import check, lib
+from gradino.errors import DTypeError, OutOfRangeError, ShapeError
+
+if TYPE_CHECKING:
+    from gradino.tensor import Tensor
+
+_MAX = 2**63 - 1
+
+
+def get(a: Tensor, index: Any) -> Tensor:
+    """``a[index]``."""
+    if type(index) is int:  # the common case
+        return wrap(lib.gd_select(a._h, 0, index))
+    view, picks = _basic(a, index)
+    return _pick(view, picks) if picks else view
+
+
+def set_(a: Tensor, index: Any, value: Any) -> None:
+    """``a[index] = value``."""
+    from gradino.grad_mode import no_grad
+    from gradino.tensor import Tensor
+
+    if lib.gd_grad_enabled() and a.requires_grad:  # also refuse what reaches `a` through an index tensor
+        check(lib.gd_fill_in(a._h, 0.0, 0))
+    if not isinstance(value, Tensor):
+        value = Tensor(value, dtype=a.dtype)
+    elif lib.gd_grad_enabled() and value.requires_grad:
+        check(lib.gd_copy_in(a._h, value._h))  # raises, and says why
+    with no_grad():
+        view, picks = _basic(a, index)
+        if not picks:
+            check(lib.gd_copy_in(view._h, _fit(value, view.shape)._h))
+            return
+        _write_picked(view, picks, value)
+
+
+def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Leading dimensions of size 1 that the target lacks are dropped, as in NumPy."""
+    own = value.shape
+    while len(own) > len(shape) and own[0] == 1:
+        value, own = value.squeeze(0), own[1:]
+    if len(own) > len(shape):
+        raise ShapeError(f"setitem: a value of shape {own} cannot be broadcast to {shape}")
+    return value
+
+
+def _basic(a: Tensor, index: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
+    """Apply ints, slices and None. What is left are (dimension of the view, index tensor) pairs."""
+    from gradino.tensor import Tensor
+
+    parts = list(index) if isinstance(index, tuple) else [index]
+    parts = [_as_tensor(p) if isinstance(p, (list, np.ndarray, np.generic, Tensor)) else p for p in parts]
+    used = sum(p.ndim if _is_mask(p) else 1 for p in parts if p is not None and p is not Ellipsis and not isinstance(p, bool))
+    if used > a.ndim:
+        raise OutOfRangeError(f"index: {used} indices for a tensor of shape {a.shape}")
+    if sum(p is Ellipsis for p in parts) > 1:
+        raise OutOfRangeError("index: at most one `...`")
+    picks: list[tuple[int, Tensor]] = []
+    dim = 0
+    for p in parts:
+        if p is Ellipsis:
+            dim = a.ndim - _still_to_come(parts)
+        elif p is None:
+            a, dim = wrap(lib.gd_unsqueeze(a._h, dim)), dim + 1
+        elif isinstance(p, bool):
+            raise DTypeError("index: a single bool is not an index; compare with a tensor to get a mask")
+        elif isinstance(p, int):
+            a = wrap(lib.gd_select(a._h, dim, p))
+        elif isinstance(p, slice):
+            a, dim = _slice(a, dim, p), dim + 1
+        elif isinstance(p, Tensor):
+            if _is_mask(p):
+                if p.shape != a.shape[dim : dim + p.ndim]:
+                    raise OutOfRangeError(f"index: a mask of shape {p.shape} for dimensions of shape {a.shape[dim : dim + p.ndim]}")
+                for column in p.nonzero().unbind(1):
+                    picks.append((dim, column))
+                    dim += 1
+            else:
+                picks.append((dim, p))
+                dim += 1
+        else:
+            raise DTypeError(f"index: {type(p).__name__} is not an index: use int, slice, None, ..., bool or integer tensors")
+    return a, picks
+
+
+def _still_to_come(parts: list[Any]) -> int:
+    after = parts[next(i for i, p in enumerate(parts) if p is Ellipsis) + 1 :]
+    return sum(p.ndim if _is_mask(p) else 1 for p in after if p is not None)
+
+
+def _is_mask(p: Any) -> bool:
+    from gradino.tensor import Tensor
+
+    return isinstance(p, Tensor) and lib.gd_dtype_of(p._h) == lib.GD_BOOL
+
+
+def _as_tensor(p: Any) -> Any:
+    from gradino.tensor import Tensor
+
+    if isinstance(p, np.generic) or (isinstance(p, np.ndarray) and p.ndim == 0):
+        return p.item() if p.dtype.kind in "iu" else p
+    tensor = p if isinstance(p, Tensor) else Tensor(np.asarray(p, np.int64) if not len(p) else p)
+    if tensor.dtype.is_floating_point:
+        raise DTypeError("index: index tensors must be integers or bool, not floating point")
+    if not tensor.ndim and not _is_mask(tensor):
+        return int(tensor.item())
+    return tensor.to("int64") if not _is_mask(tensor) else tensor
+
+
+def _slice(a: Tensor, dim: int, s: slice) -> Tensor:
+    step = 1 if s.step is None else s.step.__index__()
+    if step < 1:
+        raise OutOfRangeError(f"slice: step is {step}, must be at least 1; use flip for reverse order")
+    start = 0 if s.start is None else s.start.__index__()
+    stop = _MAX if s.stop is None else s.stop.__index__()
+    return wrap(lib.gd_slice(a._h, dim, max(min(start, _MAX), -_MAX), max(min(stop, _MAX), -_MAX), step))
+
+
+def _merge(a: Tensor, picks: list[tuple[int, Tensor]]) -> tuple[Tensor, int, Tensor]:
+    """Several index tensors as one over their merged dimensions: (merged tensor, dimension, index)."""
+    first = picks[0][0]
+    if [d for d, _ in picks] != list(range(first, first + len(picks))):
+        raise DTypeError("index: integer index tensors must stand next to each other")
+    shape = a.shape
+    index = picks[0][1]
+    _check_range(index, shape[first])
+    if len(picks) == 1:
+        return a, first, index
+    index = _wrapped(index, shape[first])
+    for d, more in picks[1:]:
+        _check_range(more, shape[d])
+        index = index * shape[d] + _wrapped(more, shape[d])
+    merged = shape[:first] + (int(np.prod(shape[first : first + len(picks)])),) + shape[first + len(picks) :]
+    return a.reshape(merged), first, index
+
+
+def _check_range(index: Tensor, size: int) -> None:
+    if index.numel() and not (-size <= index.amin().item() and index.amax().item() < size):
+        bad = next(i for i in index.flatten().tolist() if not -size <= i < size)
+        raise OutOfRangeError(f"index: {bad} is out of range for a dimension of size {size}")
+
+
+def _wrapped(index: Tensor, size: int) -> Tensor:
+    return index.where(index >= 0, index + size)
+
+
+def _pick(a: Tensor, picks: list[tuple[int, Tensor]]) -> Tensor:
+    a, dim, index = _merge(a, picks)
+    shape = a.shape
+    rows = wrap(lib.gd_index_select(a._h, dim, index.flatten()._h))
+    return rows if index.ndim == 1 else rows.reshape(shape[:dim] + index.shape + shape[dim + 1 :])
+
+
+def _write_picked(a: Tensor, picks: list[tuple[int, Tensor]], value: Tensor) -> None:
+    """Row by row, in the order of the index: of equal indices the last one wins."""
+    if len(picks) > 1 and not a.is_contiguous():
+        whole = a.clone()
+        _write_picked(whole, picks, value)
+        check(lib.gd_copy_in(a._h, whole._h))
+        return
+    target, dim, index = _merge(a, picks)
+    shape = target.shape[:dim] + index.shape + target.shape[dim + 1 :]
+    rows = _fit(value, shape).clone().expand(shape).reshape(target.shape[:dim] + (-1,) + target.shape[dim + 1 :])
+    for at, i in enumerate(index.flatten().tolist()):
+        check(lib.gd_copy_in(wrap(lib.gd_select(target._h, dim, i))._h, wrap(lib.gd_select(rows._h, dim, at))._h))

@@ -1,0 +1,116 @@
+"""Reductions and softmax as methods of Tensor. ``dim`` is one dimension, several, or None for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gradino._core import dims, wrap
+from gradino._lib import lib, op_id
+from gradino.dtypes import resolve
+
+if TYPE_CHECKING:
+    from gradino.tensor import Tensor
+
+__all__ = ["Extremes", "Reductions"]
+
+_SUM, _MEAN, _PROD, _VAR, _SQRT = op_id("sum"), op_id("mean"), op_id("prod"), op_id("var"), op_id("sqrt")
+_AMAX, _AMIN, _MAX_DIM, _MIN_DIM = op_id("amax"), op_id("amin"), op_id("max_dim"), op_id("min_dim")
+_MAXIMUM, _MINIMUM = op_id("maximum"), op_id("minimum")
+_ARGMAX, _ARGMIN, _ANY, _ALL = op_id("argmax"), op_id("argmin"), op_id("any"), op_id("all")
+_LOGSUMEXP, _SOFTMAX, _LOG_SOFTMAX = op_id("logsumexp"), op_id("softmax"), op_id("log_softmax")
+Dims = "int | Sequence[int] | None"
+
+
+class Extremes(NamedTuple):
+    """What ``max(dim)`` and ``min(dim)`` return."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _reduce(op: int, a: Tensor, dim: Any, keepdim: bool, correction: float = 0.0) -> Tensor:
+    which = dims(dim)
+    return wrap(lib.gd_reduce(op, a._h, which, len(which), keepdim, correction))
+
+
+def _extreme(op_all: int, op_dim: int, op_pair: int, a: Tensor, dim: Any, keepdim: bool) -> Any:
+    if dim is None:
+        return _reduce(op_all, a, None, keepdim)
+    if not isinstance(dim, int):
+        return wrap(lib.gd_binary(op_pair, a._h, dim._h))
+    values = _reduce(op_dim, a, dim, keepdim)
+    return Extremes(values, wrap(lib.gd_output(values._h, 1)))
+
+
+class Reductions:
+    """Sums run in float64 across blocks; a row's result does not depend on other rows."""
+
+    __slots__ = ()
+    _h: int
+
+    def sum(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        """The sum; of bools and integers in int64."""
+        a = self if dtype is None else self.to(resolve(dtype))
+        return _reduce(_SUM, a, dim, keepdim)
+
+    def mean(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        """The mean of a floating point tensor."""
+        a = self if dtype is None else self.to(resolve(dtype))
+        return _reduce(_MEAN, a, dim, keepdim)
+
+    def prod(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """The product; of bools and integers in int64."""
+        return _reduce(_PROD, self, dim, keepdim)
+
+    def var(self: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+        """The variance with divisor ``n - correction``."""
+        return _reduce(_VAR, self, dim, keepdim, correction)
+
+    def std(self: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+        """The standard deviation, the root of ``var``."""
+        return wrap(lib.gd_unary(_SQRT, _reduce(_VAR, self, dim, keepdim, correction)._h))
+
+    def amax(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+        """The largest element; NaN if there is one. Ties share the gradient."""
+        return _reduce(_AMAX, self, dim, keepdim)
+
+    def amin(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+        """The smallest element; NaN if there is one. Ties share the gradient."""
+        return _reduce(_AMIN, self, dim, keepdim)
+
+    def max(self: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+        """All: the largest. With ``dim``: values and indices (the first of equals). With a tensor: ``maximum``."""
+        return _extreme(_AMAX, _MAX_DIM, _MAXIMUM, self, dim, keepdim)
+
+    def min(self: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+        """All: the smallest. With ``dim``: values and indices (the first of equals). With a tensor: ``minimum``."""
+        return _extreme(_AMIN, _MIN_DIM, _MINIMUM, self, dim, keepdim)
+
+    def argmax(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """Index of the first NaN, else of the first largest element, as int64."""
+        return _reduce(_ARGMAX, self, dim, keepdim)
+
+    def argmin(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """Index of the first NaN, else of the first smallest element, as int64."""
+        return _reduce(_ARGMIN, self, dim, keepdim)
+
+    def any(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+        """Whether an element is not 0, as bool."""
+        return _reduce(_ANY, self, dim, keepdim)
+
+    def all(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+        """Whether no element is 0, as bool."""
+        return _reduce(_ALL, self, dim, keepdim)
+
+    def logsumexp(self: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
+        """``log(sum(exp(x)))`` without overflow. Where everything is -inf its gradient is 0."""
+        return _reduce(_LOGSUMEXP, self, dim, keepdim)
+
+    def softmax(self: Tensor, dim: int) -> Tensor:
+        """``exp(x) / sum(exp(x))`` along ``dim``; NaN for a row of -inf."""
+        return wrap(lib.gd_softmax(_SOFTMAX, self._h, dim))
+
+    def log_softmax(self: Tensor, dim: int) -> Tensor:
+        """``log(softmax(x))`` along ``dim``, without overflow."""
+        return wrap(lib.gd_softmax(_LOG_SOFTMAX, self._h, dim))

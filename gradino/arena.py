@@ -1,0 +1,203 @@
+"""Arenas: where tensors live, and when they die.
+
+Tensors are never freed one by one. A step arena forgets all of its tensors at the end of its ``with``
+block; the permanent arena holds parameters and whatever is made outside any block.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from gradino._lib import check, ffi, lib, raise_error, text
+from gradino.errors import ArenaError
+
+__all__ = ["Arena", "ArenaStats", "active_arena", "borrow", "memory_stats", "permanent_arena", "step_arena"]
+
+
+class ArenaStats(NamedTuple):
+    """Sizes in bytes; counts since the arena was opened."""
+
+    reserved: int
+    committed: int
+    used: int
+    high_water: int
+    allocations: int
+    resets: int
+
+
+# Arrays that tensors borrow memory from, by arena: alive until that arena forgets the tensors.
+_borrowed: dict[Any, list[Any]] = {}
+
+
+def borrow(owner: object) -> None:
+    """Keep ``owner`` alive as long as the tensors of the active arena."""
+    _borrowed.setdefault(lib.gd_arena_active(), []).append(owner)
+
+
+class Arena:
+    """A region that tensors are allocated from and that is emptied as a whole.
+
+    Args:
+        reserve: bytes of address space (default 64 GiB, of which only what is used costs memory).
+        commit: bytes to make ready at once.
+        name: shown in errors and statistics.
+
+    ``with arena:`` makes it the active one of this thread; scopes nest.
+
+    Raises:
+        OutOfMemoryError: if the system refuses the reserve.
+
+    >>> import gradino as gd
+    >>> with gd.Arena(name="example") as arena:
+    ...     x = gd.ones(3)
+    >>> arena.stats().used
+    64
+    >>> arena.reset()
+    """
+
+    __slots__ = ("_pointer", "_owned", "_scopes", "__weakref__")
+
+    def __init__(self, reserve: int | None = None, commit: int = 0, name: str = "arena") -> None:
+        self._owned = False
+        if reserve is not None and reserve <= 0:
+            raise ValueError(f"Arena: reserve is {reserve} bytes, must be positive")
+        pointer = lib.gd_arena_open(reserve or 0, commit, name.encode())
+        if pointer == ffi.NULL:
+            raise_error()
+        self._pointer = pointer
+        self._scopes: list[int] = []
+        self._owned = True
+
+    @classmethod
+    def _view(cls, pointer: Any) -> Arena:
+        self = cls.__new__(cls)
+        self._pointer, self._owned, self._scopes = pointer, False, []
+        return self
+
+    def _alive(self) -> Any:
+        if self._pointer is None:
+            raise ArenaError("this arena is closed")
+        return self._pointer
+
+    @property
+    def name(self) -> str:
+        """The arena's name."""
+        return "closed" if self._pointer is None else text(lib.gd_arena_name(self._pointer))
+
+    def reset(self) -> None:
+        """Forget every tensor in the arena and keep its memory for the next ones."""
+        check(lib.gd_arena_reset(self._alive()))
+        _borrowed.pop(self._pointer, None)
+
+    def mark(self) -> int:
+        """A place to ``rewind`` to."""
+        return int(lib.gd_arena_mark(self._alive())) or raise_error()
+
+    def rewind(self, mark: int) -> None:
+        """Forget what was allocated since ``mark``."""
+        check(lib.gd_arena_rewind(self._alive(), mark))
+
+    def close(self) -> None:
+        """Free the arena. NumPy views of its tensors stay valid; the tensors do not."""
+        if not self._owned:
+            raise ArenaError(f"close: the arena '{self.name}' is not yours to close")
+        if self._pointer is not None:
+            check(lib.gd_arena_close(self._pointer))
+            _borrowed.pop(self._pointer, None)
+            self._pointer = None
+
+    def stats(self) -> ArenaStats:
+        """What the arena holds now and held at most."""
+        s = lib.gd_arena_get_stats(self._alive())
+        return ArenaStats(s.reserved, s.committed, s.used, s.high_water, s.allocations, s.resets)
+
+    def __enter__(self) -> Arena:
+        self._scopes.append(check(lib.gd_scope_enter(self._alive())))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        check(lib.gd_scope_exit(self._scopes[-1]))
+        self._scopes.pop()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Arena) and self._pointer == other._pointer
+
+    def __hash__(self) -> int:
+        return hash(self._pointer)
+
+    def __repr__(self) -> str:
+        if self._pointer is None:
+            return "Arena(closed)"
+        s = self.stats()
+        return f"Arena(name={self.name!r}, used={s.used}, committed={s.committed}, high_water={s.high_water}, resets={s.resets})"
+
+    def __del__(self) -> None:
+        if self._owned and self._pointer is not None and not self._scopes:
+            lib.gd_arena_close(self._pointer)
+            _borrowed.pop(self._pointer, None)
+
+
+class _StepScope:
+    """``with gd.step_arena():`` - see :func:`step_arena`."""
+
+    __slots__ = ("_scope", "_arena")
+
+    def __init__(self) -> None:
+        self._scope = 0
+
+    def __enter__(self) -> Arena:
+        if self._scope:
+            raise ArenaError("this step_arena() is open already: call step_arena() anew for each block")
+        scope = lib.gd_scope_enter_step()
+        if scope < 0:
+            raise_error()
+        self._scope = scope
+        pointer = lib.gd_arena_active()
+        self._arena = pointer
+        return Arena._view(pointer)
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        status = lib.gd_scope_exit(self._scope)
+        if status < 0:
+            raise_error()
+        self._scope = 0
+        if _borrowed:
+            _borrowed.pop(self._arena, None)
+
+
+def step_arena() -> _StepScope:
+    """An arena for one step: everything made inside the ``with`` block dies at its end.
+
+    Take numbers out with ``.item()``, arrays with ``.numpy()``, tensors with ``.keep()``.
+
+    >>> import gradino as gd
+    >>> with gd.step_arena():
+    ...     total = gd.ones(2, 3).sum().item()
+    >>> total
+    6.0
+    """
+    return _StepScope()
+
+
+def permanent_arena() -> Arena:
+    """The arena that is never reset; parameters live beside it in their slabs."""
+    return Arena._view(lib.gd_arena_permanent())
+
+
+def active_arena() -> Arena:
+    """The arena that this thread allocates from."""
+    return Arena._view(lib.gd_arena_active())
+
+
+def memory_stats() -> dict[str, ArenaStats]:
+    """Statistics of every open arena by name; equal names are numbered."""
+    pointers = ffi.new("gd_arena *[1024]")
+    found: dict[str, ArenaStats] = {}
+    for i in range(lib.gd_arena_list(pointers, 1024)):
+        arena = Arena._view(pointers[i])
+        name, n = arena.name, 2
+        while name in found:
+            name, n = f"{arena.name} {n}", n + 1
+        found[name] = arena.stats()
+    return found

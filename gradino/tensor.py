@@ -1,0 +1,400 @@
+"""The Tensor: a handle to a node of the engine, with PyTorch's operators and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gradino import _core, dtypes
+from gradino._arithmetic import Arithmetic
+from gradino._core import shape_of, wrap
+from gradino._lib import check, ffi, lib, op_id, raise_error
+from gradino._reductions import Reductions
+from gradino._shaping import Shaping
+from gradino.arena import Arena
+from gradino.dtypes import BY_CODE, dtype
+from gradino.errors import DeviceError, DTypeError, GradinoError, ShapeError
+from gradino.grad_mode import no_grad
+
+__all__ = ["Tensor"]
+
+_COPY = op_id("copy")
+_FLOATS = (lib.GD_FLOAT32, lib.GD_FLOAT64)
+
+
+def from_data(data: Any, dtype: Any = None) -> int:
+    """Handle of a new tensor that holds a copy of ``data``: numbers, nested lists, arrays, tensors."""
+    if isinstance(data, Tensor):
+        wanted = data.dtype if dtype is None else dtypes.resolve(dtype)
+        with no_grad():
+            return wrap(lib.gd_cast(lib.gd_detach(data._h), wanted.code)).clone()._h
+    if isinstance(data, (list, tuple)) and _holds_tensor(data):
+        data = _untensor(data)
+    is_array = isinstance(data, (np.ndarray, np.generic))
+    array = np.asarray(data)
+    if dtype is not None:
+        wanted = dtypes.resolve(dtype)
+    elif is_array:
+        wanted = dtypes.from_numpy_dtype(array.dtype)
+    elif array.dtype.kind == "f":
+        wanted = dtypes.float32
+    elif array.dtype == object:
+        raise DTypeError(f"tensor: cannot make a tensor of {type(data).__name__} values: they must be numbers of one shape")
+    else:
+        wanted = dtypes.from_numpy_dtype(array.dtype)
+    if array.dtype.kind not in "fiub":
+        raise DTypeError(f"tensor: values of NumPy dtype {array.dtype} are not numbers")
+    array = np.ascontiguousarray(array, wanted.numpy).reshape(array.shape)
+    handle = lib.gd_from_data(array.ndim, array.shape, wanted.code, ffi.cast("void *", array.ctypes.data))
+    return int(handle) or raise_error()
+
+
+def _holds_tensor(data: Any) -> bool:
+    return any(isinstance(x, Tensor) or (isinstance(x, (list, tuple)) and _holds_tensor(x)) for x in data)
+
+
+def _untensor(data: Any) -> Any:
+    return [x.tolist() if isinstance(x, Tensor) else _untensor(x) if isinstance(x, (list, tuple)) else x for x in data]
+
+
+class Tensor(Arithmetic, Reductions, Shaping):
+    """An array of at most four dimensions that lives in an arena and may require gradients.
+
+    ``Tensor(data)`` is ``gd.tensor(data)``. Operators, methods and their arguments are PyTorch's.
+    """
+
+    __slots__ = ("_h", "__weakref__")
+    __array_ufunc__ = None  # NumPy leaves `array * tensor` to __rmul__
+    __array_priority__ = 1000
+    _h: int
+
+    def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
+        self._h = from_data(data, dtype)
+        if requires_grad:
+            self.requires_grad_()
+
+    # ---- description ------------------------------------------------------------------------------------
+
+    def _info(self) -> Any:
+        info = ffi.new("gd_tensor_info *")
+        check(lib.gd_info(self._h, info))
+        return info
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions."""
+        return shape_of(self._h)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions, 0 to 4."""
+        return len(shape_of(self._h))
+
+    def dim(self) -> int:
+        """Number of dimensions, 0 to 4."""
+        return len(shape_of(self._h))
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return int(self._info().numel)
+
+    def stride(self) -> tuple[int, ...]:
+        """Strides in elements."""
+        info = self._info()
+        return tuple(info.strides[0 : info.rank])
+
+    @property
+    def dtype(self) -> dtype:
+        """Element type."""
+        code = lib.gd_dtype_of(self._h)
+        return BY_CODE[code] if code >= 0 else raise_error()
+
+    @property
+    def device(self) -> str:
+        """``"cpu"``."""
+        return "cpu"
+
+    @property
+    def arena(self) -> Arena:
+        """The arena that owns the memory."""
+        pointer = lib.gd_arena_of(self._h)
+        return Arena._view(pointer) if pointer != ffi.NULL else raise_error()
+
+    def is_contiguous(self) -> bool:
+        """Whether elements lie in memory in order, without gaps."""
+        return bool(self._info().contiguous)
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a float."""
+        return self.dtype.is_floating_point
+
+    @property
+    def _version(self) -> int:
+        return int(self._info().version)
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("len() of a tensor without dimensions")
+        return shape[0]
+
+    def __repr__(self) -> str:
+        from gradino._display import tensor_repr
+
+        return tensor_repr(self)
+
+    # ---- taking values out ------------------------------------------------------------------------------
+
+    def item(self) -> Any:
+        """The only element as a Python number."""
+        h = self._h
+        code = lib.gd_dtype_of(h)
+        if code in _FLOATS:
+            value = lib.gd_item_float(h)
+            if value != value and lib.gd_last_status() < 0:
+                raise_error()
+            return value
+        if code < 0:
+            raise_error()
+        number = lib.gd_item_int(h)
+        if lib.gd_last_status() < 0:
+            raise_error()
+        return bool(number) if code == lib.GD_BOOL else number
+
+    def tolist(self) -> Any:
+        """Nested Python lists, or a number for a tensor without dimensions."""
+        return self._array().tolist()
+
+    def _array(self) -> np.ndarray[Any, Any]:
+        info = self._info()
+        out = np.empty(tuple(info.shape[0 : info.rank]), BY_CODE[info.dtype].numpy)
+        check(lib.gd_copy_out(self._h, ffi.cast("void *", out.ctypes.data), out.nbytes))
+        return out
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A NumPy array over the same memory; it stays valid after the arena is reset.
+
+        The gradient of a parameter lives in memory that the next backward writes again, so
+        for it the result is a read-only copy.
+        """
+        info = self._info()
+        if info.requires_grad:
+            raise GradinoError("numpy: the tensor requires grad; use tensor.detach().numpy()")
+        if info.is_grad_buffer:
+            copy = self._array()
+            copy.flags.writeable = False
+            return copy
+        d = BY_CODE[info.dtype]
+        shape, strides = tuple(info.shape[0 : info.rank]), tuple(s * d.itemsize for s in info.strides[0 : info.rank])
+        if info.numel == 0:
+            return np.empty(shape, d.numpy)
+        export = lib.gd_export_open(self._h)
+        if export == ffi.NULL:
+            raise_error()
+        close = lib.gd_export_close
+        memory = ffi.gc(ffi.cast("char *", info.data), lambda _: close(export))
+        span = sum((n - 1) * s for n, s in zip(shape, strides)) + d.itemsize
+        array = np.ndarray(shape, d.numpy, ffi.buffer(memory, span), strides=strides)
+        if any(n > 1 and s == 0 for n, s in zip(shape, strides)):
+            array.flags.writeable = False
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self._array() if copy else self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError("a view of another dtype needs a copy")
+            return array.astype(dtype)
+        return array
+
+    def _number(self) -> Any:
+        if self.numel() != 1:
+            raise ShapeError(f"only a tensor with one element is a number; this one has shape {self.shape}")
+        return self.item()
+
+    def __bool__(self) -> bool:
+        return bool(self._number())
+
+    def __float__(self) -> float:
+        return float(self._number())
+
+    def __int__(self) -> int:
+        return int(self._number())
+
+    def __index__(self) -> int:
+        value = self._number()
+        if isinstance(value, float):
+            raise TypeError("only integer tensors with one element can be an index")
+        return int(value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if not self.ndim and spec else object.__format__(self, spec) if spec else repr(self)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise TypeError("a tensor without dimensions cannot be iterated")
+        for i in range(len(self)):
+            yield wrap(lib.gd_select(self._h, 0, i))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    # ---- gradients ----------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients are computed for this tensor."""
+        return bool(self._info().requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, on: bool) -> None:
+        check(lib.gd_set_requires_grad(self._h, on))
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set ``requires_grad`` of a leaf and return it."""
+        check(lib.gd_set_requires_grad(self._h, requires_grad))
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was not made by a recorded op."""
+        return bool(self._info().is_leaf)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient gathered so far, or None. A parameter's becomes stale when it is cleared."""
+        handle = lib.gd_get_grad(self._h)
+        if handle:
+            return wrap(handle)
+        check(lib.gd_check(self._h))
+        if self._info().has_grad:
+            raise_error()
+        return None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"grad: must be a Tensor or None, got {type(value).__name__}")
+        check(lib.gd_set_grad(self._h, 0 if value is None else value._h))
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        *,
+        optimizer: Any = None,
+    ) -> None:
+        """Add the gradients of this tensor to ``.grad`` of the leaves it was computed from.
+
+        Args:
+            gradient: gradient of this tensor, of its shape; may be left out for one element.
+            retain_graph: keep the graph for another backward (default: ``create_graph``).
+            create_graph: record the backward itself, for higher derivatives.
+            optimizer: apply it to each of its parameters as soon as that one's gradient is complete,
+                and drop the gradient. Equal to ``backward(); step(); zero_grad()``.
+        """
+        retain = create_graph if retain_graph is None else retain_graph
+        native = optimizer._prepare() if optimizer is not None else ffi.NULL
+        status = lib.gd_backward(self._h, 0 if gradient is None else gradient._h, retain, create_graph, native)
+        if status:
+            check(status)
+
+    def retain_grad(self) -> None:
+        """Keep ``.grad`` of a tensor that is not a leaf."""
+        check(lib.gd_retain_grad(self._h))
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether ``retain_grad`` was called."""
+        return bool(self._info().retains_grad)
+
+    def detach(self) -> Tensor:
+        """The same memory without history."""
+        return wrap(lib.gd_detach(self._h))
+
+    def keep(self) -> Tensor:
+        """A copy in the enclosing arena, for a value that outlives the current step."""
+        return wrap(lib.gd_keep(self._h, 0))
+
+    # ---- copies and dtypes ----------------------------------------------------------------------------------
+
+    def clone(self) -> Tensor:
+        """A copy with its own memory; gradients flow through it."""
+        return wrap(lib.gd_call(_COPY, [self._h], 1, ffi.NULL))
+
+    def contiguous(self) -> Tensor:
+        """This tensor if it is contiguous, else a copy that is."""
+        return wrap(lib.gd_contiguous(self._h))
+
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False) -> Tensor:
+        """This tensor with another dtype. The only device is ``"cpu"``."""
+        for arg in args:
+            if isinstance(arg, Tensor):
+                dtype = arg.dtype
+            elif isinstance(arg, str) and arg.split(":")[0] in ("cpu", "cuda"):
+                device = arg
+            else:
+                dtype = arg
+        if device is not None and str(device) != "cpu":
+            raise DeviceError(f"to: device {device!r} is not available: this build has only 'cpu'")
+        result = self if dtype is None else wrap(lib.gd_cast(self._h, dtypes.resolve(dtype).code))
+        return result.clone() if copy and result._h == self._h else result
+
+    def type(self, dtype: Any) -> Tensor:
+        """This tensor with another dtype."""
+        return self.to(dtype)
+
+    def float(self) -> Tensor:
+        """As float32."""
+        return self.to(dtypes.float32)
+
+    def double(self) -> Tensor:
+        """As float64."""
+        return self.to(dtypes.float64)
+
+    def long(self) -> Tensor:
+        """As int64."""
+        return self.to(dtypes.int64)
+
+    def int(self) -> Tensor:
+        """As int32."""
+        return self.to(dtypes.int32)
+
+    def bool(self) -> Tensor:
+        """As bool: whether elements are not 0."""
+        return self.to(dtypes.bool_)
+
+    def cpu(self) -> Tensor:
+        """This tensor."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._array(), self.requires_grad)
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise GradinoError("deepcopy: only leaves can be copied deeply; use .detach().clone() for the result of an op")
+        if id(self) in memo:
+            return memo[id(self)]  # type: ignore[no-any-return]
+        copied = type(self)._copied(self)
+        memo[id(self)] = copied
+        copied.grad = self.grad
+        return copied
+
+    @classmethod
+    def _copied(cls, source: Tensor) -> Tensor:
+        return cls(source, requires_grad=source.requires_grad)
+
+
+def _rebuild(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
+    return Tensor(array, requires_grad=requires_grad)
+
+
+_core.set_tensor_type(Tensor)
