@@ -5,9 +5,8 @@ CC_ALL ?= gcc clang
 VENV := .venv
 BIN := $(VENV)/bin
 
-# What the installed package is made from.
-PARTS := $(wildcard setup.py pyproject.toml MANIFEST.in LICENSE README.md) \
-	$(shell find native gradino -name '*.[ch]' -o -name '*.def' -o -name '*.py' -o -name py.typed)
+# What an installation is made from; Python files are used where they lie.
+PARTS := setup.py pyproject.toml gradino/_version.py $(shell find native -name '*.[ch]' -o -name '*.def' -o -name '*.py')
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -22,8 +21,7 @@ demo: $(VENV)/with-examples ## build, install into .venv, train the character LS
 test: $(VENV)/with-test ## run the test suite
 	$(BIN)/pytest -q -n 2 tests
 
-build: $(VENV)/made ## build into gradino/ for development, without installing
-	$(BIN)/python -m pip install -q 'cffi>=1.17' 'numpy>=1.24'
+build: $(VENV)/with-test ## build library and extension into gradino/, as after a change in native/
 	$(BIN)/python native/build.py --inplace
 
 bench: $(VENV)/with-bench ## run the microbenchmarks
@@ -65,6 +63,5 @@ $(VENV)/made:
 	@touch $@
 
 $(VENV)/with-%: $(VENV)/made $(PARTS)
-	rm -rf build/lib* build/bdist*
-	$(BIN)/python -m pip install -q '.[$*]'
+	$(BIN)/python -m pip install -q -e '.[$*]'
 	@touch $@

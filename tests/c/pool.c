@@ -12,6 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
+
 #include "gradino.h"
 #include "thread.h"
 
@@ -135,6 +139,33 @@ static void test_fork(int rounds) {
     for (int k = 0; k < 2; k++) pthread_join(callers[k], NULL);
 }
 
+/* Floating-point modes: subnormals live in every worker, and where a caller has switched them off its
+ * tasks do without them on every worker too, or results would depend on who ran what. */
+static void subnormal_task(void *ctx, int64_t i, int worker) {
+    (void)worker;
+    volatile float tiny = 1e-40f, one = 1.0f;
+    ((float *)ctx)[i] = tiny * one;
+    usleep(50); /* leave some for the others */
+}
+
+static void test_modes(int rounds) {
+    set_threads(4);
+    for (int k = 0; k < rounds; k++) {
+        float product[64];
+        bool flush = k % 2;
+#ifdef __x86_64__
+        unsigned modes = _mm_getcsr();
+        if (flush) _mm_setcsr(modes | 0x8040); /* flush to zero, denormals are zero */
+        gd_parallel(64, subnormal_task, product);
+        _mm_setcsr(modes);
+#else
+        flush = false;
+        gd_parallel(64, subnormal_task, product);
+#endif
+        for (int i = 0; i < 64; i++) CHECK((product[i] == 0) == flush, "1e-40 x 1 is %g with flush %d", (double)product[i], flush);
+    }
+}
+
 static void empty_task(void *ctx, int64_t i, int worker) { (void)ctx, (void)i, (void)worker; }
 
 static void spin_task(void *ctx, int64_t i, int worker) {
@@ -149,9 +180,18 @@ static double seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Many small jobs, as a training step has them; for whoever times the process. */
+static void many_jobs(int rounds) {
+    int work_size = 1000;
+    for (int k = 0; k < rounds; k++) {
+        gd_parallel(8, spin_task, &work_size);
+        spin_task(&work_size, 0, 0);
+    }
+}
+
 /* Prints what a job costs, in microseconds: empty ones back to back, and with time between them. */
 static void measure(int rounds) {
-    int pause = 1000, work_size = 5000;
+    int pause = 1000, work_size = 40000;
     for (int mode = 0; mode < 3; mode++) {
         double total = 0;
         for (int k = 0; k < rounds; k++) {
@@ -163,14 +203,15 @@ static void measure(int rounds) {
         }
         printf("%s: %.2f us a job\n", (const char *[]){"back to back", "after a sleep", "after work"}[mode], total / rounds * 1e6);
     }
-    double from = seconds();
-    for (int k = 0; k < rounds; k++) gd_parallel(8, spin_task, &work_size);
-    printf("eight tasks: %.2f us a job\n", (seconds() - from) / rounds * 1e6);
-    from = seconds();
-    for (int k = 0; k < rounds; k++) {
-        for (int j = 0; j < 8; j++) spin_task(&work_size, 0, 0);
+    for (; work_size >= 500; work_size /= 3) {
+        double together = -seconds();
+        for (int k = 0; k < rounds; k++) gd_parallel(8, spin_task, &work_size);
+        together += seconds();
+        double alone = -seconds();
+        for (int k = 0; k < 8 * rounds; k++) spin_task(&work_size, 0, 0);
+        alone += seconds();
+        printf("eight tasks of %.2f us: %.2f us a job, alone %.2f us\n", alone / rounds / 8 * 1e6, together / rounds * 1e6, alone / rounds * 1e6);
     }
-    printf("the same alone: %.2f us\n", (seconds() - from) / rounds * 1e6);
 }
 
 int main(int argc, char **argv) {
@@ -179,8 +220,10 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "counts")) test_counts();
     else if (!strcmp(what, "concurrent")) test_concurrent(rounds);
     else if (!strcmp(what, "fork")) test_fork(rounds);
+    else if (!strcmp(what, "modes")) test_modes(rounds);
+    else if (!strcmp(what, "jobs")) many_jobs(rounds);
     else if (!strcmp(what, "measure")) measure(rounds);
-    else return fprintf(stderr, "usage: pool counts|concurrent|fork|measure [rounds]\n"), 2;
+    else return fprintf(stderr, "usage: pool counts|concurrent|fork|modes|jobs|measure [rounds]\n"), 2;
     puts("ok");
     return 0;
 }
