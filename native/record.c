@@ -1,6 +1,7 @@
 /* record.c - running an op: shape rule, memory, kernel, and the graph node that remembers it. */
 #include "cpu.h"
 #include "engine.h"
+#include "thread.h"
 
 enum { FEW_INPUTS = 16 };
 
@@ -101,6 +102,7 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     c.nout = row->nout;
     c.workspace = 0;
     c.op = op;
+    gd_parallel_refresh(); /* from here to the kernel the width stays: workspace is sized by it */
     if (row->shape(&c) < 0) return 0;
 
     gd_arena *a = gd_arena_active();
