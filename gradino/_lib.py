@@ -71,5 +71,8 @@ def op_id(name: str) -> int:
     return number
 
 
-if lib.gd_init_status() < 0:  # GRADINO_ISA names an instruction set that is not there
+_status = lib.gd_init_status()
+if _status < 0:  # GRADINO_ISA names an instruction set that is not there
     raise_error()
+if _status == lib.GD_WARNING:  # GRADINO_NUM_THREADS is not a thread count
+    warnings.warn(text(lib.gd_take_warning()), RuntimeWarning, stacklevel=2)

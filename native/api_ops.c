@@ -116,7 +116,8 @@ gd_tensor gd_clamp(gd_tensor a, double min, double max) {
         gd_fail(GD_ERR_DTYPE, "clamp: not for bool tensors");
         return 0;
     }
-    return GD_RECORD(clamp, &(gd_attr){.f = {min, max}}, a);
+    gd_attr attr = {.f = {min, max}};
+    return GD_RECORD(clamp, &attr, a);
 }
 
 /* ---- Reductions ------------------------------------------------------------------------------------------------ */

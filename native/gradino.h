@@ -219,7 +219,7 @@ const char *gd_get_isa(void);
 const char *gd_supported_isas(void);                   /* space-separated, weakest first */
 const char *gd_cpu_features(void);
 const char *gd_version(void);
-gd_status gd_init_status(void);                        /* what reading the environment found; GD_OK or an error */
+gd_status gd_init_status(void);                        /* what reading the environment found; GD_OK, GD_WARNING or an error */
 
 /* cffi:end */
 
