@@ -1,5 +1,5 @@
 /* scalar.h - scalar formulas of the elementary functions, shared by the CPU kernels and CUDA.
- * float32: branch-free, so that loops over them vectorise; at most 2 ULP for every input. */
+ * float32: branch-free (but for huge angles), so that loops vectorise; at most 2 ULP for every input. */
 #ifndef GRADINO_SCALAR_H
 #define GRADINO_SCALAR_H
 
@@ -170,8 +170,30 @@ GD_SCALAR float gd_sigmoid_f32(float x) {
     return x < 0.0f ? GD_FMA(-e, e * y, e) : y; /* e / (1 + e) = e - e^2 / (1 + e), rounded fewer times */
 }
 
-GD_SCALAR float gd_sin_f32(float x) { return sinf(x); }
-GD_SCALAR float gd_cos_f32(float x) { return cosf(x); }
+/* sin(x + quarter pi/2) for |x| <= GD_SIN_NEAR_F32 or NaN, through float64. The polynomials on
+ * |r| <= pi/4 are those of FreeBSD's k_sinf.c and k_cosf.c. */
+#define GD_SIN_NEAR_F32 1e6f
+GD_SCALAR float gd_sin_near_f32(float x, uint64_t quarter) {
+    const double round = 0x1.8p52; /* adding it rounds to an integer, found in the low bits */
+    double shifted = GD_FMA((double)x, 0.63661977236758134, round);
+    double n = shifted - round;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits += quarter;
+    double r = GD_FMA(n, -0x1.921fb544p+0, (double)x); /* 33 bits: the product is exact */
+    r = GD_FMA(n, -0x1.0b4611a626331p-34, r);
+    double z = r * r;
+    double sine = GD_FMA(GD_FMA(0x16cd878c3b46a7p-71, z, -0x1a00f9e2cae774p-65), z, 0x111110896efbb2p-59);
+    sine = r * GD_FMA(GD_FMA(sine, z, -0x15555554cbac77p-55), z, 1.0); /* keeps -0 */
+    double cosine = GD_FMA(GD_FMA(0x199342e0ee5069p-68, z, -0x16c087e80f1e27p-62), z, 0x155553e1053a42p-57);
+    cosine = GD_FMA(GD_FMA(cosine, z, -0x1ffffffd0c5e81p-54), z, 1.0);
+    double y = (bits & 1) ? cosine : sine;
+    return (float)((bits & 2) ? -y : y);
+}
+
+/* Huge arguments need pi to hundreds of bits: the library's reduction. */
+GD_SCALAR float gd_sin_f32(float x) { return fabsf(x) > GD_SIN_NEAR_F32 ? (float)sin((double)x) : gd_sin_near_f32(x, 0); }
+GD_SCALAR float gd_cos_f32(float x) { return fabsf(x) > GD_SIN_NEAR_F32 ? (float)cos((double)x) : gd_sin_near_f32(x, 1); }
 
 GD_SCALAR double gd_exp_f64(double x) { return exp(x); }
 GD_SCALAR double gd_expm1_f64(double x) { return expm1(x); }

@@ -93,7 +93,8 @@ gd_status gd_shape_cast(gd_shape_call *c) {
     return gd_shape_like(c, 0, gd_in(c, 0), (int)dtype);
 }
 
-gd_status gd_shape_same(gd_shape_call *c) {
+gd_status gd_shape_same(gd_shape_call *c) { /* gradients and slopes */
+    GD_TRY(gd_shape_need_float(c, 0));
     GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
     return gd_shape_broadcast(c, 0, 2, gd_in(c, 0)->dtype);
 }

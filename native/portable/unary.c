@@ -52,8 +52,34 @@ UNARY_FLOAT(expm1, GD_TILE_HEAVY, gd_expm1_f32(x), gd_expm1_f64(x))
 UNARY_FLOAT(log, GD_TILE_HEAVY, gd_log_f32(x), gd_log_f64(x))
 UNARY_FLOAT(log1p, GD_TILE_HEAVY, gd_log1p_f32(x), gd_log1p_f64(x))
 UNARY_FLOAT(log2, GD_TILE_HEAVY, gd_log2_f32(x), gd_log2_f64(x))
-UNARY_FLOAT(sin, GD_TILE_HEAVY, gd_sin_f32(x), gd_sin_f64(x))
-UNARY_FLOAT(cos, GD_TILE_HEAVY, gd_cos_f32(x), gd_cos_f64(x))
+
+/* Elements that are looked through for huge angles before one loop without branches does them all. */
+enum { ANGLES = 64 };
+
+#define ANGLE_LOOP(op, quarter)                                                                  \
+    static void op##_f32(const gd_span *s) {                                                     \
+        for (int64_t row = 0; row < s->rows; row++) {                                            \
+            float *o = (float *)(void *)s->data[0] + row * s->row_step[0];                       \
+            const float *x = (const float *)(void *)s->data[1] + row * s->row_step[1];           \
+            for (int64_t from = 0; from < s->n; from += ANGLES) {                                \
+                const int64_t to = from + ANGLES < s->n ? from + ANGLES : s->n;                  \
+                int huge = s->kind != GD_CONTIGUOUS;                                             \
+                if (!huge)                                                                       \
+                    for (int64_t i = from; i < to; i++) huge |= fabsf(x[i]) > GD_SIN_NEAR_F32;   \
+                if (huge) {                                                                      \
+                    for (int64_t i = from; i < to; i++)                                          \
+                        o[i * s->step[0]] = gd_##op##_f32(x[i * s->step[1]]);                    \
+                } else {                                                                         \
+                    GD_INDEPENDENT for (int64_t i = from; i < to; i++)                           \
+                        o[i] = gd_sin_near_f32(x[i], quarter);                                   \
+                }                                                                                \
+            }                                                                                    \
+        }                                                                                        \
+    }                                                                                            \
+    GD_LOOP1(op##_f64, double, double, gd_##op##_f64(x))                                         \
+    GD_ELEMENTWISE(op, 1, GD_TILE_HEAVY, op##_f32, op##_f64)
+ANGLE_LOOP(sin, 0)
+ANGLE_LOOP(cos, 1)
 
 UNARY_BOOL(logical_not, x == 0)
 UNARY_BOOL(isnan, x != x)
