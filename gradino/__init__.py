@@ -1,0 +1,49 @@
+"""gradino: neural networks from Python on a pure C engine, with arena-allocated tensors.
+
+>>> import gradino as gd
+>>> x = gd.tensor([1.0, 2.0], requires_grad=True)
+>>> with gd.step_arena():
+...     (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4.])
+"""
+
+from gradino import autograd as autograd
+from gradino import nn as nn
+from gradino import optim as optim
+from gradino._version import __version__ as __version__
+from gradino.arena import Arena, ArenaStats, active_arena, memory_stats, permanent_arena, step_arena
+from gradino.config import get_num_threads, set_num_threads, show_config
+from gradino.dtypes import bool_, dtype, float32, float64, int32, int64
+from gradino.errors import (
+    ArenaError,
+    DeviceError,
+    DivisionByZeroError,
+    DTypeError,
+    FileFormatError,
+    GradinoError,
+    InvalidValueError,
+    OutOfMemoryError,
+    OutOfRangeError,
+    ShapeError,
+    StaleTensorError,
+)
+from gradino.factories import *  # noqa: F403
+from gradino.functions import *  # noqa: F403
+from gradino.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from gradino.tensor import Tensor
+
+bool = bool_  # noqa: A001
+float = float32  # noqa: A001
+double = float64
+long = int64
+int = int32  # noqa: A001
+
+__all__ = [  # noqa: F405
+    "Arena", "ArenaError", "ArenaStats", "DTypeError", "DeviceError", "DivisionByZeroError", "FileFormatError", "GradinoError",
+    "InvalidValueError", "OutOfMemoryError", "OutOfRangeError", "ShapeError", "StaleTensorError", "Tensor", "active_arena", "autograd",
+    "bool", "double", "dtype", "enable_grad", "float", "float32", "float64", "get_num_threads", "inference_mode", "int", "int32", "int64",
+    "is_grad_enabled", "long", "memory_stats", "nn", "no_grad", "optim", "permanent_arena", "set_grad_enabled", "set_num_threads",
+    "show_config", "step_arena",
+]  # fmt: skip
+__all__ += factories.__all__ + functions.__all__  # noqa: F405

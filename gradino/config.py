@@ -1,0 +1,57 @@
+"""What the engine found on this machine and what it uses: threads, instruction set, kernels."""
+
+from __future__ import annotations
+
+from gradino._lib import check, ffi, lib, raise_error, text
+from gradino._version import __version__
+
+__all__ = ["get_isa", "get_num_threads", "set_isa", "set_num_threads", "show_config", "supported_isas"]
+
+
+def set_num_threads(n: int) -> None:
+    """Use ``n`` threads, the calling one included. Results do not depend on it."""
+    check(lib.gd_set_num_threads(n))
+
+
+def get_num_threads() -> int:
+    """Number of threads in use."""
+    return int(lib.gd_get_num_threads())
+
+
+def supported_isas() -> list[str]:
+    """Kernel sets this CPU and operating system can run, weakest first."""
+    return text(lib.gd_supported_isas()).split()
+
+
+def get_isa() -> str:
+    """The kernel set in use."""
+    return text(lib.gd_get_isa())
+
+
+def set_isa(name: str | None) -> None:
+    """Use a kernel set (for tests and comparisons); None chooses the best.
+
+    Raises:
+        InvalidValueError: listing those that can be used.
+    """
+    check(lib.gd_set_isa(ffi.NULL if name is None else name.encode()))
+
+
+def show_config() -> str:
+    """CPU features, threads, devices, and the kernels chosen for each op, as text."""
+    lines = [
+        f"gradino {__version__}, library {text(lib.gd_version())}",
+        f"CPU features: {text(lib.gd_cpu_features())}",
+        f"kernel sets: {', '.join(supported_isas())}; in use: {get_isa()}",
+        f"threads: {get_num_threads()} (default {lib.gd_default_num_threads()})",
+        "devices: cpu",
+        "kernels:",
+    ]
+    info, isa = ffi.new("gd_op_info *"), get_isa()
+    for op in range(lib.gd_op_count()):
+        if lib.gd_op_describe(op, info) < 0:
+            raise_error()
+        if info.has_kernel:
+            used = isa if isa != "avx512" or info.has_avx512 else "avx2"
+            lines.append(f"  {text(info.name):18} {used}")
+    return "\n".join(lines)

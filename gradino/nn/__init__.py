@@ -1,0 +1,17 @@
+"""Layers, losses and the Module they are built from."""
+
+from gradino.nn import functional as functional
+from gradino.nn import utils as utils
+from gradino.nn.activation import Dropout, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
+from gradino.nn.container import Sequential
+from gradino.nn.embedding import Embedding
+from gradino.nn.linear import Identity, Linear
+from gradino.nn.loss import CrossEntropyLoss, MSELoss
+from gradino.nn.module import Module
+from gradino.nn.parameter import Buffer, Parameter
+from gradino.nn.rnn import LSTM, LSTMCell
+
+__all__ = [
+    "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "Identity", "LSTM", "LSTMCell", "Linear", "LogSoftmax", "MSELoss", "Module",
+    "Parameter", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "functional", "utils",
+]  # fmt: skip

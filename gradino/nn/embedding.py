@@ -1,0 +1,36 @@
+"""Lookup tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradino.errors import InvalidValueError
+from gradino.factories import randn
+from gradino.nn import functional as F
+from gradino.nn.module import Module
+from gradino.nn.parameter import Parameter
+from gradino.tensor import Tensor
+
+__all__ = ["Embedding"]
+
+
+class Embedding(Module):
+    """Rows of a table: int64 (...) -> (..., embedding_dim). The table starts normal."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        if min(num_embeddings, embedding_dim) < 1:
+            raise InvalidValueError(f"Embedding: {num_embeddings} rows of {embedding_dim}: both must be at least 1")
+        from gradino.arena import step_arena
+
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        with step_arena():
+            self.weight = Parameter(randn(num_embeddings, embedding_dim, dtype=dtype))
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Look up."""
+        return F.embedding(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return f"{self.num_embeddings}, {self.embedding_dim}"

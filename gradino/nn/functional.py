@@ -1,0 +1,92 @@
+"""Functions of layers and losses, with PyTorch's names and arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradino._core import wrap
+from gradino._lib import lib
+from gradino.errors import InvalidValueError
+from gradino.functions import log_softmax, relu, sigmoid, softmax, tanh
+from gradino.tensor import Tensor
+
+__all__ = ["cross_entropy", "dropout", "embedding", "linear", "log_softmax", "mse_loss", "one_hot", "relu", "sigmoid", "softmax", "tanh"]
+
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+def _reduction(name: str, reduction: str) -> int:
+    try:
+        return _REDUCTIONS[reduction]
+    except KeyError:
+        raise InvalidValueError(f"{name}: reduction is {reduction!r}, must be 'none', 'mean' or 'sum'") from None
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias``: input (..., in), weight (out, in), bias (out) -> (..., out)."""
+    return wrap(lib.gd_linear(input._h, weight._h, 0 if bias is None else bias._h))
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of logits against classes or probabilities, log-softmax included.
+
+    Shapes: input (N, C), (C) or (N, C, d1, d2); target the same without C holding int64 classes, or the
+    input's shape holding probabilities; weight (C). Result: scalar, or the target's shape for ``"none"``.
+
+    With smoothing e: ``q = (1-e) onehot + e/C``, ``loss_n = -sum_c w_c q_nc log p_nc``. ``"mean"`` divides by the
+    sum of the targets' weights. Targets equal to ``ignore_index`` count nothing; a mean over none is NaN with
+    gradient 0.
+
+    Raises:
+        OutOfRangeError: for a class outside [0, C).
+    """
+    if size_average is not None or reduce is not None:
+        raise InvalidValueError("cross_entropy: size_average and reduce are gone; use reduction=")
+    return wrap(
+        lib.gd_cross_entropy(
+            input._h, target._h, 0 if weight is None else weight._h, ignore_index, _reduction("cross_entropy", reduction), label_smoothing
+        )
+    )
+
+
+def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:
+    """``(input - target)^2``, averaged, summed or as it is. Both must have one shape."""
+    if size_average is not None or reduce is not None:
+        raise InvalidValueError("mse_loss: size_average and reduce are gone; use reduction=")
+    return wrap(lib.gd_mse_loss(input._h, target._h, _reduction("mse_loss", reduction)))
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes elements with probability ``p`` and scales the rest by ``1/(1-p)``, in training only."""
+    from gradino.nn.activation import refuse_inplace
+
+    refuse_inplace("dropout", inplace)
+    return wrap(lib.gd_dropout(input._h, p, training))
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 (...) -> int64 (..., num_classes): 1 at the class, else 0. -1: as many as the largest class needs."""
+    return wrap(lib.gd_one_hot(tensor._h, num_classes))
+
+
+def embedding(input: Tensor, weight: Tensor) -> Tensor:
+    """Rows of ``weight`` (V, E) named by int64 ``input`` (...) -> (..., E).
+
+    Raises:
+        OutOfRangeError: for an index outside [0, V).
+    """
+    from gradino.errors import OutOfRangeError
+
+    if input.numel() and input.amin().item() < 0:
+        raise OutOfRangeError(f"embedding: index {input.amin().item()} is out of range: it must be in [0, {weight.shape[0]})")
+    rows = wrap(lib.gd_index_select(weight._h, 0, input.flatten()._h))
+    return rows.reshape(*input.shape, weight.shape[1])

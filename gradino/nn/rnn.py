@@ -1,0 +1,179 @@
+"""LSTM layers: one fused op per layer and direction."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gradino import functions
+from gradino._core import wrap
+from gradino._lib import lib
+from gradino.errors import DTypeError, InvalidValueError, ShapeError
+from gradino.nn.linear import uniform_parameter
+from gradino.nn.module import Module
+from gradino.nn.utils.rnn import PackedSequence
+from gradino.tensor import Tensor
+
+__all__ = ["LSTM", "LSTMCell"]
+
+
+def _handle(t: Tensor | None) -> int:
+    return 0 if t is None else t._h
+
+
+class LSTM(Module):
+    """Long short-term memory, PyTorch's arguments, names, shapes and gate order (i, f, g, o).
+
+    For each step: ``i, f, g, o = W_ih x + b_ih + W_hh h + b_hh``; ``c = sigmoid(f) c + sigmoid(i) tanh(g)``;
+    ``h = sigmoid(o) tanh(c)``.
+
+    Shapes, with D = 2 if bidirectional else 1:
+        input (T, B, input_size), or (B, T, input_size) with ``batch_first``, or (T, input_size) without batch;
+        h_0, c_0 (num_layers * D, B, hidden_size), zeros if left out;
+        output like input with D * hidden_size; h_n, c_n like h_0.
+
+    Parameters: ``weight_ih_l0`` (4 * hidden, input), ``weight_hh_l0`` (4 * hidden, hidden), ``bias_ih_l0``,
+    ``bias_hh_l0`` (4 * hidden), then ``_l1`` ..., with ``_reverse`` for the second direction.
+
+    ``forward(input, hx, lengths=...)`` takes the true length of each sequence, int64 (B): outputs past it
+    are 0, the final state is that of the last real step.
+
+    Source: Hochreiter and Schmidhuber, 1997; forget gate of Gers et al., 2000.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if proj_size:
+            raise InvalidValueError("LSTM: proj_size is not supported")
+        if min(input_size, hidden_size, num_layers) < 1:
+            raise InvalidValueError(f"LSTM: input_size {input_size}, hidden_size {hidden_size}, num_layers {num_layers}: each must be at least 1")
+        if not 0 <= dropout <= 1:
+            raise InvalidValueError(f"LSTM: dropout is {dropout}, must be in [0, 1]")
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
+        self._names: list[list[tuple[str, str, str, str]]] = []
+        directions = ("", "_reverse") if bidirectional else ("",)
+        bound = 1 / math.sqrt(hidden_size)
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else hidden_size * len(directions)
+            per_layer = []
+            for suffix in directions:
+                names = tuple(f"{kind}_l{layer}{suffix}" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+                shapes = [(4 * hidden_size, width), (4 * hidden_size, hidden_size), (4 * hidden_size,), (4 * hidden_size,)]
+                for name, shape in zip(names[: 4 if bias else 2], shapes):
+                    setattr(self, name, uniform_parameter(shape, bound, dtype))
+                per_layer.append(names)
+            self._names.append(per_layer)  # type: ignore[arg-type]
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do: parameters always lie side by side."""
+
+    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None, lengths: Any = None) -> Any:
+        """Returns ``output, (h_n, c_n)``. A packed sequence gives a packed one."""
+        if isinstance(input, PackedSequence):
+            if lengths is not None:
+                raise InvalidValueError("LSTM: a packed sequence has its own lengths")
+            packed = input.padded if input.batch_first == self.batch_first else input.padded.transpose(0, 1)
+            output, state = self.forward(packed, hx, input.lengths)
+            return input.like(output, self.batch_first), state
+        if not isinstance(input, Tensor):
+            raise DTypeError(f"LSTM: input must be a Tensor, got {type(input).__name__}")
+        if input.ndim == 2:
+            return self._unbatched(input, hx, lengths)
+        directions = len(self._names[0])
+        self._check(input, hx, directions)
+        if lengths is not None and not isinstance(lengths, Tensor):
+            lengths = Tensor(lengths, dtype="int64")
+        x, finals_h, finals_c = input, [], []
+        for layer, per_layer in enumerate(self._names):
+            if layer and self.dropout and self.training:
+                x = wrap(lib.gd_dropout(x._h, self.dropout, True))
+            outputs = []
+            for d, names in enumerate(per_layer):
+                at = layer * directions + d
+                h0, c0 = (None, None) if hx is None else (hx[0][at], hx[1][at])
+                y, h, c = self._run(x, h0, c0, names, lengths, d == 1)
+                outputs.append(y)
+                finals_h.append(h)
+                finals_c.append(c)
+            x = outputs[0] if directions == 1 else functions.cat(outputs, -1)
+        return x, (functions.stack(finals_h), functions.stack(finals_c))
+
+    def _run(self, x: Tensor, h0: Any, c0: Any, names: tuple[str, ...], lengths: Any, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
+        own = self.__dict__
+        b_ih, b_hh = (own[names[2]]._h, own[names[3]]._h) if self.bias else (0, 0)
+        y = wrap(lib.gd_lstm(x._h, _handle(h0), _handle(c0), own[names[0]]._h, own[names[1]]._h, b_ih, b_hh, _handle(lengths), reverse, self.batch_first))
+        return y, wrap(lib.gd_output(y._h, 1)), wrap(lib.gd_output(y._h, 2))
+
+    def _unbatched(self, input: Tensor, hx: Any, lengths: Any) -> Any:
+        dim = 0 if self.batch_first else 1
+        state = None if hx is None else (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
+        output, (h, c) = self.forward(input.unsqueeze(dim), state, lengths)
+        return output.squeeze(dim), (h.squeeze(1), c.squeeze(1))
+
+    def _check(self, input: Tensor, hx: Any, directions: int) -> None:
+        shape = input.shape
+        if len(shape) != 3 or shape[2] != self.input_size:
+            order = "(B, T" if self.batch_first else "(T, B"
+            raise ShapeError(f"LSTM: input has shape {shape}, must be {order}, {self.input_size})")
+        if hx is None:
+            return
+        want = (self.num_layers * directions, shape[0] if self.batch_first else shape[1], self.hidden_size)
+        for name, state in zip(("h_0", "c_0"), hx):
+            if state.shape != want:
+                raise ShapeError(f"LSTM: {name} has shape {state.shape}, must be {want}")
+
+    def extra_repr(self) -> str:
+        """Sizes and what differs from the defaults, as in PyTorch."""
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        for name, default in (("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0.0), ("bidirectional", False)):
+            if getattr(self, name) != default:
+                parts.append(f"{name}={getattr(self, name)}")
+        return ", ".join(parts)
+
+
+class LSTMCell(Module):
+    """One step of an LSTM: input (B, input_size) and states (B, hidden_size), or all without B.
+
+    Returns ``(h, c)``. Parameters ``weight_ih``, ``weight_hh``, ``bias_ih``, ``bias_hh`` as in PyTorch.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        if min(input_size, hidden_size) < 1:
+            raise InvalidValueError(f"LSTMCell: input_size {input_size} and hidden_size {hidden_size} must be at least 1")
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        bound = 1 / math.sqrt(hidden_size)
+        self.weight_ih = uniform_parameter((4 * hidden_size, input_size), bound, dtype)
+        self.weight_hh = uniform_parameter((4 * hidden_size, hidden_size), bound, dtype)
+        if bias:
+            self.bias_ih = uniform_parameter((4 * hidden_size,), bound, dtype)
+            self.bias_hh = uniform_parameter((4 * hidden_size,), bound, dtype)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """One step; zero states if ``hx`` is left out."""
+        if input.ndim == 1:
+            h, c = self.forward(input.unsqueeze(0), None if hx is None else (hx[0].unsqueeze(0), hx[1].unsqueeze(0)))
+            return h.squeeze(0), c.squeeze(0)
+        if input.ndim != 2 or input.shape[1] != self.input_size:
+            raise ShapeError(f"LSTMCell: input has shape {input.shape}, must be (B, {self.input_size})")
+        h0, c0 = (0, 0) if hx is None else (hx[0]._h, hx[1]._h)
+        b_ih, b_hh = (self.bias_ih._h, self.bias_hh._h) if self.bias else (0, 0)
+        y = lib.gd_lstm(lib.gd_unsqueeze(input._h, 0), h0, c0, self.weight_ih._h, self.weight_hh._h, b_ih, b_hh, 0, False, False)
+        return wrap(lib.gd_output(y, 1)), wrap(lib.gd_output(y, 2))
+
+    def extra_repr(self) -> str:
+        """Sizes, as in PyTorch."""
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")

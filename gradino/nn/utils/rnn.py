@@ -1,0 +1,86 @@
+"""Sequences of different lengths in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradino import functions
+from gradino.errors import InvalidValueError, ShapeError
+from gradino.factories import full
+from gradino.tensor import Tensor
+
+__all__ = ["PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence"]
+
+
+class PackedSequence:
+    """A padded batch with its lengths. ``nn.LSTM`` skips the padding, so nothing needs to be sorted."""
+
+    __slots__ = ("padded", "lengths", "batch_first")
+
+    def __init__(self, padded: Tensor, lengths: Tensor, batch_first: bool) -> None:
+        self.padded, self.lengths, self.batch_first = padded, lengths, batch_first
+
+    def like(self, padded: Tensor, batch_first: bool) -> PackedSequence:
+        """Another padded batch with the same lengths."""
+        return PackedSequence(padded, self.lengths, batch_first)
+
+
+def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+    """Attach the true lengths (B) to a padded batch (T, B, ...), or (B, T, ...) with ``batch_first``.
+
+    Raises:
+        InvalidValueError: for a length below 1 or above T, or unsorted ones with ``enforce_sorted``.
+    """
+    lengths = lengths if isinstance(lengths, Tensor) else Tensor(lengths, dtype="int64")
+    values = lengths.tolist()
+    steps, batch = (input.shape[1], input.shape[0]) if batch_first else input.shape[:2]
+    if len(values) != batch:
+        raise ShapeError(f"pack_padded_sequence: {len(values)} lengths for a batch of {batch}")
+    if any(not 1 <= n <= steps for n in values):
+        raise InvalidValueError(f"pack_padded_sequence: lengths {values} must be between 1 and {steps}")
+    if enforce_sorted and any(a < b for a, b in zip(values, values[1:])):
+        raise InvalidValueError("pack_padded_sequence: lengths must be in decreasing order; pass enforce_sorted=False to allow any order")
+    return PackedSequence(input, lengths.to("int64"), batch_first)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The padded batch and its lengths, cut to the longest one (or padded to ``total_length``)."""
+    time = 1 if sequence.batch_first else 0
+    padded, longest = sequence.padded, max(sequence.lengths.tolist())
+    padded = padded.narrow(time, 0, longest)
+    if total_length is not None:
+        if total_length < longest:
+            raise InvalidValueError(f"pad_packed_sequence: total_length {total_length} is shorter than the longest sequence, {longest}")
+        shape = list(padded.shape)
+        shape[time] = total_length - longest
+        padded = functions.cat([padded, full(shape, 0.0, dtype=padded.dtype)], time)
+    if padding_value:
+        padded = _fill_padding(padded, sequence.lengths.tolist(), time, padding_value)
+    return (padded if sequence.batch_first == batch_first else padded.transpose(0, 1)), sequence.lengths
+
+
+def _fill_padding(padded: Tensor, lengths: list[int], time: int, value: float) -> Tensor:
+    steps = padded.shape[time]
+    past = Tensor([[t >= n for t in range(steps)] for n in lengths])
+    past = past if time == 1 else past.t()
+    for _ in range(padded.ndim - 2):
+        past = past.unsqueeze(-1)
+    return padded.masked_fill(past, value)
+
+
+def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0) -> Tensor:
+    """Sequences (T_i, ...) as one padded batch (T, B, ...), or (B, T, ...) with ``batch_first``."""
+    longest = max(len(s) for s in sequences)
+    padded = []
+    for s in sequences:
+        shape = (longest - len(s), *s.shape[1:])
+        padded.append(s if len(s) == longest else functions.cat([s, full(shape, padding_value, dtype=s.dtype)]))
+    return functions.stack(padded, 0 if batch_first else 1)
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Sequences of different lengths as a packed batch."""
+    return pack_padded_sequence(pad_sequence(sequences), [len(s) for s in sequences], enforce_sorted=enforce_sorted)

@@ -1,0 +1,7 @@
+"""Optimizers: one pass over the parameter slabs per step."""
+
+from gradino.optim.adam import Adam, AdamW
+from gradino.optim.optimizer import Optimizer
+from gradino.optim.sgd import SGD
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
