@@ -85,7 +85,7 @@ extern gd_arena gd_arenas[GD_MAX_ARENAS];
 enum { GD_PERMANENT = 0 }; /* its index */
 
 /* ---- Threads -------------------------------------------------------------------------------------- */
-enum { GD_MAX_SCOPES = 64, GD_MAX_MODES = 256 };
+enum { GD_MAX_SCOPES = 64, GD_MAX_MODES = 256, GD_MESSAGE_BYTES = 1024, GD_SHAPE_TEXTS = 8 };
 typedef struct gd_thread {
     gd_arena *active;
     bool grad_enabled;
@@ -93,8 +93,13 @@ typedef struct gd_thread {
     struct { int64_t id; gd_arena *arena; bool step; } scopes[GD_MAX_SCOPES];
     struct { int64_t id; bool enabled; } modes[GD_MAX_MODES];
     gd_arena *steps[GD_MAX_SCOPES]; /* step arenas of this thread, by nesting depth */
+    gd_status last_status;
+    char message[GD_MESSAGE_BYTES], warning[GD_MESSAGE_BYTES];
+    char shape_text[GD_SHAPE_TEXTS][112]; /* of gd_text_shape, in turn */
+    unsigned shape_next;
 } gd_thread;
 
+/* One pointer of static thread storage: fast to read, and a library loaded late finds room for it. */
 extern _Thread_local gd_thread *gd_thread_self __attribute__((tls_model("initial-exec")));
 gd_thread *gd_thread_start(void);
 static inline gd_thread *gd_self(void) { return __builtin_expect(gd_thread_self != NULL, 1) ? gd_thread_self : gd_thread_start(); }

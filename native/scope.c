@@ -30,9 +30,9 @@ gd_thread *gd_thread_start(void) {
     gd_thread *t = calloc(1, sizeof *t);
     if (!t) t = &spare;
     t->grad_enabled = true;
-    t->active = gd_arena_permanent();
-    gd_thread_self = t;
+    gd_thread_self = t; /* before anything that may fail and leave its message here */
     if (t != &spare) pthread_setspecific(thread_key, t);
+    t->active = gd_arena_permanent();
     return t;
 }
 

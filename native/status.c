@@ -1,28 +1,21 @@
 /* status.c - the error and warning messages of each thread. */
-#include "status.h"
+#include "engine.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE_BYTES = 1024, SHAPE_TEXTS = 8, SHAPE_BYTES = 112 };
-
-static _Thread_local char message[MESSAGE_BYTES];
-static _Thread_local gd_status last_status;
-static _Thread_local char shape_text[SHAPE_TEXTS][SHAPE_BYTES];
-static _Thread_local unsigned shape_next;
-
 static atomic_int warning_pending;
 static atomic_flag warning_lock = ATOMIC_FLAG_INIT;
-static char warning[MESSAGE_BYTES];
+static char warning[GD_MESSAGE_BYTES];
 
 gd_status gd_fail(gd_status code, const char *format, ...) {
+    gd_thread *t = gd_self();
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    vsnprintf(t->message, sizeof t->message, format, args);
     va_end(args);
-    last_status = code;
+    t->last_status = code;
     return code;
 }
 
@@ -39,20 +32,21 @@ void gd_warn(const char *format, ...) {
 bool gd_has_warning(void) { return atomic_load_explicit(&warning_pending, memory_order_relaxed) != 0; }
 
 const char *gd_take_warning(void) {
-    static _Thread_local char taken[MESSAGE_BYTES];
+    gd_thread *t = gd_self();
     if (!atomic_exchange(&warning_pending, 0)) return NULL;
     while (atomic_flag_test_and_set(&warning_lock)) {}
-    memcpy(taken, warning, sizeof taken);
+    memcpy(t->warning, warning, sizeof warning);
     atomic_flag_clear(&warning_lock);
-    return taken;
+    return t->warning;
 }
 
-const char *gd_last_error(void) { return message; }
-gd_status gd_last_status(void) { return last_status; }
+const char *gd_last_error(void) { return gd_self()->message; }
+gd_status gd_last_status(void) { return gd_self()->last_status; }
 
 void gd_clear_error(void) {
-    message[0] = 0;
-    last_status = GD_OK;
+    gd_thread *t = gd_self();
+    t->message[0] = 0;
+    t->last_status = GD_OK;
 }
 
 const char *gd_status_name(gd_status status) {
@@ -62,7 +56,9 @@ const char *gd_status_name(gd_status status) {
 }
 
 const char *gd_text_shape(int64_t rank, const int64_t *shape) {
-    char *text = shape_text[shape_next++ % SHAPE_TEXTS];
+    enum { SHAPE_BYTES = sizeof gd_self()->shape_text[0] };
+    gd_thread *t = gd_self();
+    char *text = t->shape_text[t->shape_next++ % GD_SHAPE_TEXTS];
     int at = snprintf(text, SHAPE_BYTES, "(");
     for (int64_t d = 0; d < rank; d++)
         at += snprintf(text + at, (size_t)(SHAPE_BYTES - at), d + 1 < rank ? "%lld, " : rank == 1 ? "%lld," : "%lld", (long long)shape[d]);
