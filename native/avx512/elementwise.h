@@ -94,6 +94,25 @@ enum { GD_LANES_ps = 16, GD_LANES_pd = 8 };
         }                                                                                          \
     }
 
+/* Runs a one-input loop on elements with any steps, a buffer at a time: for functions that have other
+ * bits than AVX2's, because a value may not depend on the layout. */
+enum { GD_STAGE = 128 };
+#define GD_STAGED(name, type, loop)                                                                \
+    static void name(const gd_span *s) {                                                           \
+        _Alignas(64) type buffer[GD_STAGE];                                                        \
+        gd_span part = {.data = {(char *)buffer, (char *)buffer}, .rows = 1, .attr = s->attr};     \
+        for (int64_t row = 0; row < s->rows; row++) {                                              \
+            for (int64_t from = 0; from < s->n; from += GD_STAGE) {                                \
+                type *o = (type *)(void *)s->data[0] + row * s->row_step[0] + from * s->step[0];   \
+                const type *x = (const type *)(void *)s->data[1] + row * s->row_step[1] + from * s->step[1]; \
+                part.n = s->n - from < GD_STAGE ? s->n - from : GD_STAGE;                          \
+                for (int64_t i = 0; i < part.n; i++) buffer[i] = x[i * s->step[1]];                \
+                loop(&part);                                                                       \
+                for (int64_t i = 0; i < part.n; i++) o[i * s->step[0]] = buffer[i];                \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 /* Runs the loop of the inputs' dtype; false where there is none for it or for the strides. */
 GD_EW_SHARED bool gd_vector_elementwise1(const gd_args *a, gd_loop *f32, gd_loop *f64, int64_t tile) {
     const int dtype = a->in[0]->dtype;
@@ -103,6 +122,15 @@ GD_EW_SHARED bool gd_vector_elementwise1(const gd_args *a, gd_loop *f32, gd_loop
     if (w.span.kind != GD_CONTIGUOUS) return false;
     gd_walk_run(&w, count, dtype == GD_FLOAT32 ? f32 : f64, tile);
     return true;
+}
+
+/* The same for an op of floats only, whose staged loops take the other strides. */
+GD_EW_SHARED void gd_vector_staged1(const gd_args *a, gd_loop *const loops[2], gd_loop *const staged[2], int64_t tile) {
+    gd_walk w;
+    const int64_t count = gd_walk_begin(&w, a, 2);
+    const int dtype = a->in[0]->dtype;
+    assert(dtype == GD_FLOAT32 || dtype == GD_FLOAT64);
+    gd_walk_run(&w, count, (w.span.kind == GD_CONTIGUOUS ? loops : staged)[dtype], tile);
 }
 
 GD_EW_SHARED bool gd_vector_elementwise2(const gd_args *a, gd_loop *f32, gd_loop *f64, int64_t tile) {

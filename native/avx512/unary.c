@@ -4,10 +4,22 @@
 
 #include "vmath.h"
 
-#define UNARY(op, tile, formula)                  \
+#define UNARY(op, formula)                        \
     GD_VECTOR_LOOP1(op##_ps, ps, , formula(ps))   \
     GD_VECTOR_LOOP1(op##_pd, pd, , formula(pd))   \
-    GD_VECTOR_KERNEL(op, 1, tile)
+    GD_VECTOR_KERNEL(op, 1, GD_TILE_LIGHT)
+
+/* Elementary functions: float64 has other bits here than in the C library, so no layout leaves. */
+#define UNARY_HEAVY(op, formula)                                                      \
+    GD_VECTOR_LOOP1(op##_ps, ps, , formula(ps))                                       \
+    GD_VECTOR_LOOP1(op##_pd, pd, , formula(pd))                                       \
+    GD_STAGED(op##_staged_ps, float, op##_ps)                                         \
+    GD_STAGED(op##_staged_pd, double, op##_pd)                                        \
+    void gd_##op##_avx512(const gd_args *a) {                                         \
+        static gd_loop *const loops[] = {op##_ps, op##_pd};                           \
+        static gd_loop *const staged[] = {op##_staged_ps, op##_staged_pd};            \
+        gd_vector_staged1(a, loops, staged, GD_TILE_HEAVY);                           \
+    }
 
 /* (g, y): 0 where g is 0, so that an infinite or NaN slope does not spread. Here x is g. */
 #define SLOPE(op, formula)                                            \
@@ -34,35 +46,35 @@
 #define EXP(t) gd_exp_##t##512(x)
 #define LOG(t) gd_log_##t##512(x)
 
-UNARY(neg, GD_TILE_LIGHT, NEG)
-UNARY(abs, GD_TILE_LIGHT, ABS)
-UNARY(sign, GD_TILE_LIGHT, SIGN)
-UNARY(square, GD_TILE_LIGHT, SQUARE)
-UNARY(floor, GD_TILE_LIGHT, FLOOR)
-UNARY(ceil, GD_TILE_LIGHT, CEIL)
-UNARY(round, GD_TILE_LIGHT, ROUND)
-UNARY(sqrt, GD_TILE_LIGHT, SQRT)
-UNARY(rsqrt, GD_TILE_LIGHT, RSQRT)
-UNARY(reciprocal, GD_TILE_LIGHT, RECIPROCAL)
-UNARY(exp, GD_TILE_HEAVY, EXP)
-UNARY(log, GD_TILE_HEAVY, LOG)
+UNARY(neg, NEG)
+UNARY(abs, ABS)
+UNARY(sign, SIGN)
+UNARY(square, SQUARE)
+UNARY(floor, FLOOR)
+UNARY(ceil, CEIL)
+UNARY(round, ROUND)
+UNARY(sqrt, SQRT)
+UNARY(rsqrt, RSQRT)
+UNARY(reciprocal, RECIPROCAL)
+UNARY_HEAVY(exp, EXP)
+UNARY_HEAVY(log, LOG)
 
 /* ---- Activations: forward, and slope from the output y ------------------------------------- */
 
 /* The second operand of max passes where either is NaN and where both are zeros. */
 #define RELU(t) _mm512_max_##t(ZERO(t), x)
 #define RELU_BWD(t) _mm512_maskz_mov_##t(IS(t, y, NLE_UQ, ZERO(t)), x)
-UNARY(relu, GD_TILE_LIGHT, RELU)
+UNARY(relu, RELU)
 SLOPE(relu_bwd, RELU_BWD)
 
 #define TANH(t) gd_tanh_##t##512(x)
 #define TANH_BWD(t) _mm512_maskz_mul_##t(IS(t, x, NEQ_UQ, ZERO(t)), x, _mm512_mul_##t(_mm512_sub_##t(ONE(t), y), _mm512_add_##t(ONE(t), y)))
-UNARY(tanh, GD_TILE_HEAVY, TANH)
+UNARY_HEAVY(tanh, TANH)
 SLOPE(tanh_bwd, TANH_BWD)
 
 #define SIGMOID(t) gd_sigmoid_##t##512(x)
 #define SIGMOID_BWD(t) _mm512_maskz_mul_##t(IS(t, x, NEQ_UQ, ZERO(t)), x, _mm512_mul_##t(y, _mm512_sub_##t(ONE(t), y)))
-UNARY(sigmoid, GD_TILE_HEAVY, SIGMOID)
+UNARY_HEAVY(sigmoid, SIGMOID)
 SLOPE(sigmoid_bwd, SIGMOID_BWD)
 
 /* ---- Clamp: NaN elements pass, a NaN bound is absent, the upper bound wins ------------------- */

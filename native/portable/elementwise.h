@@ -8,11 +8,11 @@
 #include "../kernel.h"
 #include "../thread.h"
 
-/* Elements of one parallel task, and below two tasks the call stays on its thread: a parallel
- * region costs a few microseconds, a tile of either kind takes about as long. */
+/* Elements of one parallel task; below two tasks a call stays on its thread. A parallel region costs
+ * a few microseconds, a tile takes at least about as long. */
 enum {
-    GD_TILE_LIGHT = 16384, /* a few instructions for each element: bound by memory */
-    GD_TILE_HEAVY = 4096   /* elementary functions, divisions of integers */
+    GD_TILE_LIGHT = 32768, /* a few instructions for each element: bound by memory */
+    GD_TILE_HEAVY = 8192   /* elementary functions, divisions of integers */
 };
 
 enum { GD_OPERANDS = 4 }; /* the output and up to three inputs */
