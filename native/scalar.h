@@ -192,8 +192,12 @@ GD_SCALAR float gd_sin_near_f32(float x, uint64_t quarter) {
 }
 
 /* Huge arguments need pi to hundreds of bits: the library's reduction. */
-GD_SCALAR float gd_sin_f32(float x) { return fabsf(x) > GD_SIN_NEAR_F32 ? (float)sin((double)x) : gd_sin_near_f32(x, 0); }
-GD_SCALAR float gd_cos_f32(float x) { return fabsf(x) > GD_SIN_NEAR_F32 ? (float)cos((double)x) : gd_sin_near_f32(x, 1); }
+GD_SCALAR float gd_sin_f32(float x) {
+    return fabsf(x) > GD_SIN_NEAR_F32 ? (float)sin((double)x) : gd_sin_near_f32(x, 0);
+}
+GD_SCALAR float gd_cos_f32(float x) {
+    return fabsf(x) > GD_SIN_NEAR_F32 ? (float)cos((double)x) : gd_sin_near_f32(x, 1);
+}
 
 GD_SCALAR double gd_exp_f64(double x) { return exp(x); }
 GD_SCALAR double gd_expm1_f64(double x) { return expm1(x); }

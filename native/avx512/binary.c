@@ -2,9 +2,9 @@
  * or one value in a row. A formula is written once for both vector types t; x and y are vectors. */
 #include "elementwise.h"
 
-#define BINARY(op, formula)                                           \
-    GD_VECTOR_LOOP2(op##_ps, ps, float, values, , formula(ps))        \
-    GD_VECTOR_LOOP2(op##_pd, pd, double, values, , formula(pd))       \
+#define BINARY(op, formula)                                     \
+    GD_VECTOR_LOOP2(op##_ps, ps, float, values, , formula(ps))  \
+    GD_VECTOR_LOOP2(op##_pd, pd, double, values, , formula(pd)) \
     GD_VECTOR_KERNEL(op, 2, GD_TILE_LIGHT)
 
 #define IS(t, a, comparison, b) _mm512_cmp_##t##_mask(a, b, _CMP_##comparison)
@@ -27,9 +27,9 @@ BINARY(maximum, MAXIMUM)
 BINARY(minimum, MINIMUM)
 BINARY(chain, CHAIN)
 
-#define COMPARE(op, comparison)                                                  \
-    GD_VECTOR_LOOP2(op##_ps, ps, uint8_t, flags, , IS(ps, x, comparison, y))     \
-    GD_VECTOR_LOOP2(op##_pd, pd, uint8_t, flags, , IS(pd, x, comparison, y))     \
+#define COMPARE(op, comparison)                                              \
+    GD_VECTOR_LOOP2(op##_ps, ps, uint8_t, flags, , IS(ps, x, comparison, y)) \
+    GD_VECTOR_LOOP2(op##_pd, pd, uint8_t, flags, , IS(pd, x, comparison, y)) \
     GD_VECTOR_KERNEL(op, 2, GD_TILE_LIGHT)
 
 COMPARE(eq, EQ_OQ)
@@ -47,42 +47,42 @@ static inline __mmask16 chosen(const uint8_t *condition, __mmask16 lanes) {
     return _mm_test_epi8_mask(bytes, bytes);
 }
 
-#define WHERE_ROW(t, x_full, x_tail, y_full, y_tail)                                               \
-    do {                                                                                           \
-        int64_t i = 0;                                                                             \
-        for (; i + GD_LANES_##t <= n; i += GD_LANES_##t) {                                         \
-            const gd_lanes_##t first = (gd_lanes_##t)chosen(c + i, (gd_lanes_##t)-1);              \
-            _mm512_storeu_##t(o + i, _mm512_mask_mov_##t(y_full, first, x_full));                  \
-        }                                                                                          \
-        if (i < n) {                                                                               \
-            const gd_lanes_##t lanes = GD_FIRST_LANES(t, n - i);                                   \
-            const gd_lanes_##t first = (gd_lanes_##t)chosen(c + i, lanes);                         \
-            _mm512_mask_storeu_##t(o + i, lanes, _mm512_mask_mov_##t(y_tail, first, x_tail));      \
-        }                                                                                          \
+#define WHERE_ROW(t, x_full, x_tail, y_full, y_tail)                                          \
+    do {                                                                                      \
+        int64_t i = 0;                                                                        \
+        for (; i + GD_LANES_##t <= n; i += GD_LANES_##t) {                                    \
+            const gd_lanes_##t first = (gd_lanes_##t)chosen(c + i, (gd_lanes_##t)-1);         \
+            _mm512_storeu_##t(o + i, _mm512_mask_mov_##t(y_full, first, x_full));             \
+        }                                                                                     \
+        if (i < n) {                                                                          \
+            const gd_lanes_##t lanes = GD_FIRST_LANES(t, n - i);                              \
+            const gd_lanes_##t first = (gd_lanes_##t)chosen(c + i, lanes);                    \
+            _mm512_mask_storeu_##t(o + i, lanes, _mm512_mask_mov_##t(y_tail, first, x_tail)); \
+        }                                                                                     \
     } while (0)
 
-#define WHERE_LOOP(t)                                                                              \
-    static void where_##t(const gd_span *s) {                                                      \
-        const int64_t n = s->n;                                                                    \
-        gd_element_##t *o = (gd_element_##t *)(void *)s->data[0];                                  \
-        const uint8_t *c = (const uint8_t *)s->data[1];                                            \
-        const gd_element_##t *px = (const gd_element_##t *)(void *)s->data[2];                     \
-        const gd_element_##t *py = (const gd_element_##t *)(void *)s->data[3];                     \
-        for (int64_t row = 0; row < s->rows; row++) {                                              \
-            const gd_vector_##t x = _mm512_set1_##t(*px), y = _mm512_set1_##t(*py);                \
-            switch (s->kind) {                                                                     \
-            case GD_CONTIGUOUS:                                                                    \
+#define WHERE_LOOP(t)                                                                                   \
+    static void where_##t(const gd_span *s) {                                                           \
+        const int64_t n = s->n;                                                                         \
+        gd_element_##t *o = (gd_element_##t *)(void *)s->data[0];                                       \
+        const uint8_t *c = (const uint8_t *)s->data[1];                                                 \
+        const gd_element_##t *px = (const gd_element_##t *)(void *)s->data[2];                          \
+        const gd_element_##t *py = (const gd_element_##t *)(void *)s->data[3];                          \
+        for (int64_t row = 0; row < s->rows; row++) {                                                   \
+            const gd_vector_##t x = _mm512_set1_##t(*px), y = _mm512_set1_##t(*py);                     \
+            switch (s->kind) {                                                                          \
+            case GD_CONTIGUOUS:                                                                         \
                 WHERE_ROW(t, GD_LOAD(t, px), GD_LOAD_TAIL(t, px), GD_LOAD(t, py), GD_LOAD_TAIL(t, py)); \
-                break;                                                                             \
-            case GD_B_SCALAR: WHERE_ROW(t, x, x, GD_LOAD(t, py), GD_LOAD_TAIL(t, py)); break;      \
-            case GD_C_SCALAR: WHERE_ROW(t, GD_LOAD(t, px), GD_LOAD_TAIL(t, px), y, y); break;      \
-            default: WHERE_ROW(t, x, x, y, y);                                                     \
-            }                                                                                      \
-            o += s->row_step[0];                                                                   \
-            c += s->row_step[1];                                                                   \
-            px += s->row_step[2];                                                                  \
-            py += s->row_step[3];                                                                  \
-        }                                                                                          \
+                break;                                                                                  \
+            case GD_B_SCALAR: WHERE_ROW(t, x, x, GD_LOAD(t, py), GD_LOAD_TAIL(t, py)); break;           \
+            case GD_C_SCALAR: WHERE_ROW(t, GD_LOAD(t, px), GD_LOAD_TAIL(t, px), y, y); break;           \
+            default: WHERE_ROW(t, x, x, y, y);                                                          \
+            }                                                                                           \
+            o += s->row_step[0];                                                                        \
+            c += s->row_step[1];                                                                        \
+            px += s->row_step[2];                                                                       \
+            py += s->row_step[3];                                                                       \
+        }                                                                                               \
     }
 WHERE_LOOP(ps)
 WHERE_LOOP(pd)

@@ -31,86 +31,86 @@ enum { GD_LANES_ps = 16, GD_LANES_pd = 8 };
 #define GD_LOAD_TAIL(t, from) _mm512_maskz_loadu_##t(lanes, (from) + i)
 
 /* A loop over one input: x is the vector; declarations stand before the loop and may use the span s. */
-#define GD_VECTOR_LOOP1(name, t, declarations, expression)                                         \
-    static void name(const gd_span *s) {                                                           \
-        declarations;                                                                              \
-        const int64_t n = s->n;                                                                    \
-        gd_element_##t *o = (gd_element_##t *)(void *)s->data[0];                                  \
-        const gd_element_##t *px = (const gd_element_##t *)(void *)s->data[1];                     \
-        for (int64_t row = 0; row < s->rows; row++) {                                              \
-            int64_t i = 0;                                                                         \
-            for (; i + GD_LANES_##t <= n; i += GD_LANES_##t) {                                     \
-                const gd_vector_##t x = GD_LOAD(t, px);                                            \
-                _mm512_storeu_##t(o + i, expression);                                              \
-            }                                                                                      \
-            if (i < n) {                                                                           \
-                const gd_lanes_##t lanes = GD_FIRST_LANES(t, n - i);                               \
-                const gd_vector_##t x = GD_LOAD_TAIL(t, px);                                       \
-                _mm512_mask_storeu_##t(o + i, lanes, expression);                                  \
-            }                                                                                      \
-            o += s->row_step[0];                                                                   \
-            px += s->row_step[1];                                                                  \
-        }                                                                                          \
+#define GD_VECTOR_LOOP1(name, t, declarations, expression)                     \
+    static void name(const gd_span *s) {                                       \
+        declarations;                                                          \
+        const int64_t n = s->n;                                                \
+        gd_element_##t *o = (gd_element_##t *)(void *)s->data[0];              \
+        const gd_element_##t *px = (const gd_element_##t *)(void *)s->data[1]; \
+        for (int64_t row = 0; row < s->rows; row++) {                          \
+            int64_t i = 0;                                                     \
+            for (; i + GD_LANES_##t <= n; i += GD_LANES_##t) {                 \
+                const gd_vector_##t x = GD_LOAD(t, px);                        \
+                _mm512_storeu_##t(o + i, expression);                          \
+            }                                                                  \
+            if (i < n) {                                                       \
+                const gd_lanes_##t lanes = GD_FIRST_LANES(t, n - i);           \
+                const gd_vector_##t x = GD_LOAD_TAIL(t, px);                   \
+                _mm512_mask_storeu_##t(o + i, lanes, expression);              \
+            }                                                                  \
+            o += s->row_step[0];                                               \
+            px += s->row_step[1];                                              \
+        }                                                                      \
     }
 
-#define GD_VECTOR_ROW2(t, store, x_full, x_tail, y_full, y_tail, expression)                       \
-    do {                                                                                           \
-        int64_t i = 0;                                                                             \
-        for (; i + GD_LANES_##t <= n; i += GD_LANES_##t) {                                         \
-            const gd_vector_##t x = x_full, y = y_full;                                            \
-            GD_STORE_##store(t, o + i, expression);                                                \
-        }                                                                                          \
-        if (i < n) {                                                                               \
-            const gd_lanes_##t lanes = GD_FIRST_LANES(t, n - i);                                   \
-            const gd_vector_##t x = x_tail, y = y_tail;                                            \
-            GD_STORE_TAIL_##store(t, o + i, lanes, expression);                                    \
-        }                                                                                          \
+#define GD_VECTOR_ROW2(t, store, x_full, x_tail, y_full, y_tail, expression) \
+    do {                                                                     \
+        int64_t i = 0;                                                       \
+        for (; i + GD_LANES_##t <= n; i += GD_LANES_##t) {                   \
+            const gd_vector_##t x = x_full, y = y_full;                      \
+            GD_STORE_##store(t, o + i, expression);                          \
+        }                                                                    \
+        if (i < n) {                                                         \
+            const gd_lanes_##t lanes = GD_FIRST_LANES(t, n - i);             \
+            const gd_vector_##t x = x_tail, y = y_tail;                      \
+            GD_STORE_TAIL_##store(t, o + i, lanes, expression);              \
+        }                                                                    \
     } while (0)
 
 /* A loop over two inputs, one of which may be a single value in a row: x and y are the vectors. */
-#define GD_VECTOR_LOOP2(name, t, to, store, declarations, expression)                              \
-    static void name(const gd_span *s) {                                                           \
-        declarations;                                                                              \
-        const int64_t n = s->n;                                                                    \
-        to *o = (to *)(void *)s->data[0];                                                          \
-        const gd_element_##t *px = (const gd_element_##t *)(void *)s->data[1];                     \
-        const gd_element_##t *py = (const gd_element_##t *)(void *)s->data[2];                     \
-        for (int64_t row = 0; row < s->rows; row++) {                                              \
-            if (s->kind == GD_CONTIGUOUS) {                                                        \
-                GD_VECTOR_ROW2(t, store, GD_LOAD(t, px), GD_LOAD_TAIL(t, px), GD_LOAD(t, py),      \
-                               GD_LOAD_TAIL(t, py), expression);                                   \
-            } else if (s->kind == GD_B_SCALAR) {                                                   \
-                const gd_vector_##t repeated = _mm512_set1_##t(*py);                               \
-                GD_VECTOR_ROW2(t, store, GD_LOAD(t, px), GD_LOAD_TAIL(t, px), repeated, repeated,  \
-                               expression);                                                        \
-            } else {                                                                               \
-                const gd_vector_##t repeated = _mm512_set1_##t(*px);                               \
-                GD_VECTOR_ROW2(t, store, repeated, repeated, GD_LOAD(t, py), GD_LOAD_TAIL(t, py),  \
-                               expression);                                                        \
-            }                                                                                      \
-            o += s->row_step[0];                                                                   \
-            px += s->row_step[1];                                                                  \
-            py += s->row_step[2];                                                                  \
-        }                                                                                          \
+#define GD_VECTOR_LOOP2(name, t, to, store, declarations, expression)                             \
+    static void name(const gd_span *s) {                                                          \
+        declarations;                                                                             \
+        const int64_t n = s->n;                                                                   \
+        to *o = (to *)(void *)s->data[0];                                                         \
+        const gd_element_##t *px = (const gd_element_##t *)(void *)s->data[1];                    \
+        const gd_element_##t *py = (const gd_element_##t *)(void *)s->data[2];                    \
+        for (int64_t row = 0; row < s->rows; row++) {                                             \
+            if (s->kind == GD_CONTIGUOUS) {                                                       \
+                GD_VECTOR_ROW2(t, store, GD_LOAD(t, px), GD_LOAD_TAIL(t, px), GD_LOAD(t, py),     \
+                               GD_LOAD_TAIL(t, py), expression);                                  \
+            } else if (s->kind == GD_B_SCALAR) {                                                  \
+                const gd_vector_##t repeated = _mm512_set1_##t(*py);                              \
+                GD_VECTOR_ROW2(t, store, GD_LOAD(t, px), GD_LOAD_TAIL(t, px), repeated, repeated, \
+                               expression);                                                       \
+            } else {                                                                              \
+                const gd_vector_##t repeated = _mm512_set1_##t(*px);                              \
+                GD_VECTOR_ROW2(t, store, repeated, repeated, GD_LOAD(t, py), GD_LOAD_TAIL(t, py), \
+                               expression);                                                       \
+            }                                                                                     \
+            o += s->row_step[0];                                                                  \
+            px += s->row_step[1];                                                                 \
+            py += s->row_step[2];                                                                 \
+        }                                                                                         \
     }
 
 /* Runs a one-input loop on elements with any steps, a buffer at a time: for functions that have other
  * bits than AVX2's, because a value may not depend on the layout. */
 enum { GD_STAGE = 128 };
-#define GD_STAGED(name, type, loop)                                                                \
-    static void name(const gd_span *s) {                                                           \
-        _Alignas(64) type buffer[GD_STAGE];                                                        \
-        gd_span part = {.data = {(char *)buffer, (char *)buffer}, .rows = 1, .attr = s->attr};     \
-        for (int64_t row = 0; row < s->rows; row++) {                                              \
-            for (int64_t from = 0; from < s->n; from += GD_STAGE) {                                \
-                type *o = (type *)(void *)s->data[0] + row * s->row_step[0] + from * s->step[0];   \
+#define GD_STAGED(name, type, loop)                                                                          \
+    static void name(const gd_span *s) {                                                                     \
+        _Alignas(64) type buffer[GD_STAGE];                                                                  \
+        gd_span part = {.data = {(char *)buffer, (char *)buffer}, .rows = 1, .attr = s->attr};               \
+        for (int64_t row = 0; row < s->rows; row++) {                                                        \
+            for (int64_t from = 0; from < s->n; from += GD_STAGE) {                                          \
+                type *o = (type *)(void *)s->data[0] + row * s->row_step[0] + from * s->step[0];             \
                 const type *x = (const type *)(void *)s->data[1] + row * s->row_step[1] + from * s->step[1]; \
-                part.n = s->n - from < GD_STAGE ? s->n - from : GD_STAGE;                          \
-                for (int64_t i = 0; i < part.n; i++) buffer[i] = x[i * s->step[1]];                \
-                loop(&part);                                                                       \
-                for (int64_t i = 0; i < part.n; i++) o[i * s->step[0]] = buffer[i];                \
-            }                                                                                      \
-        }                                                                                          \
+                part.n = s->n - from < GD_STAGE ? s->n - from : GD_STAGE;                                    \
+                for (int64_t i = 0; i < part.n; i++) buffer[i] = x[i * s->step[1]];                          \
+                loop(&part);                                                                                 \
+                for (int64_t i = 0; i < part.n; i++) o[i * s->step[0]] = buffer[i];                          \
+            }                                                                                                \
+        }                                                                                                    \
     }
 
 /* Runs the loop of the inputs' dtype; false where there is none for it or for the strides. */
@@ -144,9 +144,9 @@ GD_EW_SHARED bool gd_vector_elementwise2(const gd_args *a, gd_loop *f32, gd_loop
 }
 
 /* The kernel of an op from its loops op_ps and op_pd. */
-#define GD_VECTOR_KERNEL(op, inputs, tile)                                                         \
-    void gd_##op##_avx512(const gd_args *a) {                                                      \
-        if (!gd_vector_elementwise##inputs(a, op##_ps, op##_pd, tile)) gd_##op##_avx2(a);          \
+#define GD_VECTOR_KERNEL(op, inputs, tile)                                                \
+    void gd_##op##_avx512(const gd_args *a) {                                             \
+        if (!gd_vector_elementwise##inputs(a, op##_ps, op##_pd, tile)) gd_##op##_avx2(a); \
     }
 
 #endif

@@ -4,27 +4,27 @@
 
 #include "vmath.h"
 
-#define UNARY(op, formula)                        \
-    GD_VECTOR_LOOP1(op##_ps, ps, , formula(ps))   \
-    GD_VECTOR_LOOP1(op##_pd, pd, , formula(pd))   \
+#define UNARY(op, formula)                      \
+    GD_VECTOR_LOOP1(op##_ps, ps, , formula(ps)) \
+    GD_VECTOR_LOOP1(op##_pd, pd, , formula(pd)) \
     GD_VECTOR_KERNEL(op, 1, GD_TILE_LIGHT)
 
 /* Elementary functions: float64 has other bits here than in the C library, so no layout leaves. */
-#define UNARY_HEAVY(op, formula)                                                      \
-    GD_VECTOR_LOOP1(op##_ps, ps, , formula(ps))                                       \
-    GD_VECTOR_LOOP1(op##_pd, pd, , formula(pd))                                       \
-    GD_STAGED(op##_staged_ps, float, op##_ps)                                         \
-    GD_STAGED(op##_staged_pd, double, op##_pd)                                        \
-    void gd_##op##_avx512(const gd_args *a) {                                         \
-        static gd_loop *const loops[] = {op##_ps, op##_pd};                           \
-        static gd_loop *const staged[] = {op##_staged_ps, op##_staged_pd};            \
-        gd_vector_staged1(a, loops, staged, GD_TILE_HEAVY);                           \
+#define UNARY_HEAVY(op, formula)                                           \
+    GD_VECTOR_LOOP1(op##_ps, ps, , formula(ps))                            \
+    GD_VECTOR_LOOP1(op##_pd, pd, , formula(pd))                            \
+    GD_STAGED(op##_staged_ps, float, op##_ps)                              \
+    GD_STAGED(op##_staged_pd, double, op##_pd)                             \
+    void gd_##op##_avx512(const gd_args *a) {                              \
+        static gd_loop *const loops[] = {op##_ps, op##_pd};                \
+        static gd_loop *const staged[] = {op##_staged_ps, op##_staged_pd}; \
+        gd_vector_staged1(a, loops, staged, GD_TILE_HEAVY);                \
     }
 
 /* (g, y): 0 where g is 0, so that an infinite or NaN slope does not spread. Here x is g. */
-#define SLOPE(op, formula)                                            \
-    GD_VECTOR_LOOP2(op##_ps, ps, float, values, , formula(ps))        \
-    GD_VECTOR_LOOP2(op##_pd, pd, double, values, , formula(pd))       \
+#define SLOPE(op, formula)                                      \
+    GD_VECTOR_LOOP2(op##_ps, ps, float, values, , formula(ps))  \
+    GD_VECTOR_LOOP2(op##_pd, pd, double, values, , formula(pd)) \
     GD_VECTOR_KERNEL(op, 2, GD_TILE_LIGHT)
 
 #define ONE(t) _mm512_set1_##t(1)
@@ -33,7 +33,8 @@
 
 #define NEG(t) _mm512_xor_##t(x, _mm512_set1_##t(-0.0f))
 #define ABS(t) _mm512_abs_##t(x)
-#define SIGN_OF_NUMBER(t) _mm512_mask_mov_##t(_mm512_maskz_mov_##t(IS(t, x, GT_OQ, ZERO(t)), ONE(t)), IS(t, x, LT_OQ, ZERO(t)), _mm512_set1_##t(-1))
+#define POSITIVE(t) _mm512_maskz_mov_##t(IS(t, x, GT_OQ, ZERO(t)), ONE(t))
+#define SIGN_OF_NUMBER(t) _mm512_mask_mov_##t(POSITIVE(t), IS(t, x, LT_OQ, ZERO(t)), _mm512_set1_##t(-1))
 #define SIGN(t) _mm512_mask_mov_##t(SIGN_OF_NUMBER(t), IS(t, x, UNORD_Q, x), x)
 #define SQUARE(t) _mm512_mul_##t(x, x)
 #define ROUNDED(t, direction) _mm512_roundscale_##t(x, (direction) | _MM_FROUND_NO_EXC)
@@ -68,20 +69,23 @@ UNARY(relu, RELU)
 SLOPE(relu_bwd, RELU_BWD)
 
 #define TANH(t) gd_tanh_##t##512(x)
-#define TANH_BWD(t) _mm512_maskz_mul_##t(IS(t, x, NEQ_UQ, ZERO(t)), x, _mm512_mul_##t(_mm512_sub_##t(ONE(t), y), _mm512_add_##t(ONE(t), y)))
+#define NONZERO(t) IS(t, x, NEQ_UQ, ZERO(t))
+#define TANH_SLOPE(t) _mm512_mul_##t(_mm512_sub_##t(ONE(t), y), _mm512_add_##t(ONE(t), y))
+#define TANH_BWD(t) _mm512_maskz_mul_##t(NONZERO(t), x, TANH_SLOPE(t))
 UNARY_HEAVY(tanh, TANH)
 SLOPE(tanh_bwd, TANH_BWD)
 
 #define SIGMOID(t) gd_sigmoid_##t##512(x)
-#define SIGMOID_BWD(t) _mm512_maskz_mul_##t(IS(t, x, NEQ_UQ, ZERO(t)), x, _mm512_mul_##t(y, _mm512_sub_##t(ONE(t), y)))
+#define SIGMOID_SLOPE(t) _mm512_mul_##t(y, _mm512_sub_##t(ONE(t), y))
+#define SIGMOID_BWD(t) _mm512_maskz_mul_##t(NONZERO(t), x, SIGMOID_SLOPE(t))
 UNARY_HEAVY(sigmoid, SIGMOID)
 SLOPE(sigmoid_bwd, SIGMOID_BWD)
 
 /* ---- Clamp: NaN elements pass, a NaN bound is absent, the upper bound wins ------------------- */
 
-#define BOUNDS(t)                                                                                       \
-    const double min = s->attr->f[0], max = s->attr->f[1];                                              \
-    const gd_vector_##t low = _mm512_set1_##t((gd_element_##t)(min != min ? (double)-INFINITY : min));  \
+#define BOUNDS(t)                                                                                      \
+    const double min = s->attr->f[0], max = s->attr->f[1];                                             \
+    const gd_vector_##t low = _mm512_set1_##t((gd_element_##t)(min != min ? (double)-INFINITY : min)); \
     const gd_vector_##t high = _mm512_set1_##t((gd_element_##t)(max != max ? (double)INFINITY : max))
 #define CLAMP(t) _mm512_min_##t(high, _mm512_max_##t(low, x))
 GD_VECTOR_LOOP1(clamp_ps, ps, BOUNDS(ps), CLAMP(ps))

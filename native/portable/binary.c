@@ -4,20 +4,20 @@
 
 #include "../scalar.h"
 
-#define BINARY(op, tile, f32, f64, integer, boolean)                       \
-    GD_LOOP2(op##_f32, float, float, f32)                                  \
-    GD_LOOP2(op##_f64, double, double, f64)                                \
+#define BINARY(op, tile, f32, f64, integer, boolean)                          \
+    GD_LOOP2(op##_f32, float, float, f32)                                     \
+    GD_LOOP2(op##_f64, double, double, f64)                                   \
     GD_LOOP2_WITH(op##_i64, int64_t, int64_t, GD_UNSIGNED(uint64_t), integer) \
     GD_LOOP2_WITH(op##_i32, int32_t, int32_t, GD_UNSIGNED(uint32_t), integer) \
-    GD_LOOP2(op##_bool, uint8_t, uint8_t, boolean)                         \
+    GD_LOOP2(op##_bool, uint8_t, uint8_t, boolean)                            \
     GD_ELEMENTWISE(op, 2, tile, op##_f32, op##_f64, op##_i64, op##_i32, op##_bool)
 
-#define COMPARE(op, expression)                        \
-    GD_LOOP2(op##_f32, uint8_t, float, expression)     \
-    GD_LOOP2(op##_f64, uint8_t, double, expression)    \
-    GD_LOOP2(op##_i64, uint8_t, int64_t, expression)   \
-    GD_LOOP2(op##_i32, uint8_t, int32_t, expression)   \
-    GD_LOOP2(op##_bool, uint8_t, uint8_t, expression)  \
+#define COMPARE(op, expression)                       \
+    GD_LOOP2(op##_f32, uint8_t, float, expression)    \
+    GD_LOOP2(op##_f64, uint8_t, double, expression)   \
+    GD_LOOP2(op##_i64, uint8_t, int64_t, expression)  \
+    GD_LOOP2(op##_i32, uint8_t, int32_t, expression)  \
+    GD_LOOP2(op##_bool, uint8_t, uint8_t, expression) \
     GD_ELEMENTWISE(op, 2, GD_TILE_LIGHT, op##_f32, op##_f64, op##_i64, op##_i32, op##_bool)
 
 /* Integers compute in the unsigned type u, which wraps without undefined behaviour. Bool is the
@@ -70,36 +70,36 @@ BINARY(pow, GD_TILE_HEAVY, pow_of_f32(x, y), pow_of_f64(x, y), pow_of_u64((u)x, 
 /* ---- Division with Python's rules: the quotient is floored, the remainder has the divisor's sign -- */
 
 /* 0 for a zero divisor, which is refused before a kernel runs. -1 would overflow with INT_MIN. */
-#define INTEGER_DIVISION(type, unsigned_type, suffix)                                            \
-    static inline type floor_divide_of_##suffix(type x, type y) {                                \
-        if (y == 0) return 0;                                                                    \
-        if (y == -1) return (type)(0 - (unsigned_type)x);                                        \
-        const type quotient = x / y, rest = x % y;                                               \
-        return quotient - (rest != 0 && (rest < 0) != (y < 0));                                  \
-    }                                                                                            \
-    static inline type remainder_of_##suffix(type x, type y) {                                   \
-        if (y == 0 || y == -1) return 0;                                                         \
-        const type rest = x % y;                                                                 \
-        return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;                             \
+#define INTEGER_DIVISION(type, unsigned_type, suffix)                \
+    static inline type floor_divide_of_##suffix(type x, type y) {    \
+        if (y == 0) return 0;                                        \
+        if (y == -1) return (type)(0 - (unsigned_type)x);            \
+        const type quotient = x / y, rest = x % y;                   \
+        return quotient - (rest != 0 && (rest < 0) != (y < 0));      \
+    }                                                                \
+    static inline type remainder_of_##suffix(type x, type y) {       \
+        if (y == 0 || y == -1) return 0;                             \
+        const type rest = x % y;                                     \
+        return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest; \
     }
 INTEGER_DIVISION(int64_t, uint64_t, i64)
 INTEGER_DIVISION(int32_t, uint32_t, i32)
 
 /* As NumPy: from the exact remainder, so that x is near floor_divide(x, y) * y + remainder(x, y).
  * A zero remainder takes the divisor's sign, a zero quotient that of x / y. */
-#define FLOAT_DIVISION(type, suffix, f)                                                          \
-    static inline type remainder_of_##suffix(type x, type y) {                                   \
-        const type rest = fmod##f(x, y);                                                         \
-        if (rest == 0) return copysign##f(0, y);                                                 \
-        return (rest < 0) != (y < 0) ? rest + y : rest;                                          \
-    }                                                                                            \
-    static inline type floor_divide_of_##suffix(type x, type y) {                                \
-        if (y == 0) return x / y;                                                                \
-        const type rest = fmod##f(x, y);                                                         \
-        const type quotient = (x - rest) / y - (type)(rest != 0 && (rest < 0) != (y < 0));       \
-        if (quotient == 0) return copysign##f(0, x / y);                                         \
-        const type whole = floor##f(quotient);                                                   \
-        return quotient - whole > (type)0.5 ? whole + 1 : whole;                                 \
+#define FLOAT_DIVISION(type, suffix, f)                                                    \
+    static inline type remainder_of_##suffix(type x, type y) {                             \
+        const type rest = fmod##f(x, y);                                                   \
+        if (rest == 0) return copysign##f(0, y);                                           \
+        return (rest < 0) != (y < 0) ? rest + y : rest;                                    \
+    }                                                                                      \
+    static inline type floor_divide_of_##suffix(type x, type y) {                          \
+        if (y == 0) return x / y;                                                          \
+        const type rest = fmod##f(x, y);                                                   \
+        const type quotient = (x - rest) / y - (type)(rest != 0 && (rest < 0) != (y < 0)); \
+        if (quotient == 0) return copysign##f(0, x / y);                                   \
+        const type whole = floor##f(quotient);                                             \
+        return quotient - whole > (type)0.5 ? whole + 1 : whole;                           \
     }
 FLOAT_DIVISION(float, f32, f)
 FLOAT_DIVISION(double, f64, )
@@ -112,40 +112,36 @@ BINARY(remainder, GD_TILE_HEAVY, remainder_of_f32(x, y), remainder_of_f64(x, y),
 
 /* ---- Where ----------------------------------------------------------------------------------- */
 
-/* May alias what the caller stored as another type of the same size. */
-typedef uint32_t __attribute__((may_alias)) word32;
-typedef uint64_t __attribute__((may_alias)) word64;
-
 /* One row: condition and output contiguous, and each branch a row or one value. */
 #define WHERE_ROW(first, second) \
     GD_INDEPENDENT for (int64_t i = 0; i < n; i++) o[i] = c[i] ? (first) : (second);
 
 /* (condition, x, y): only bits move, so the element size is all that counts. */
-#define WHERE_LOOP(name, word)                                                                   \
-    static void name(const gd_span *s) {                                                         \
+#define WHERE_LOOP(name, word)                                                                      \
+    static void name(const gd_span *s) {                                                            \
         const int64_t n = s->n, so = s->step[0], sc = s->step[1], sx = s->step[2], sy = s->step[3]; \
-        word *o = (word *)(void *)s->data[0];                                                    \
-        const uint8_t *c = (const uint8_t *)s->data[1];                                          \
-        const word *x = (const word *)(void *)s->data[2], *y = (const word *)(void *)s->data[3]; \
-        for (int64_t row = 0; row < s->rows; row++) {                                            \
-            const word x0 = *x, y0 = *y;                                                         \
-            switch (s->kind) {                                                                   \
-            case GD_CONTIGUOUS: WHERE_ROW(x[i], y[i]) break;                                     \
-            case GD_B_SCALAR: WHERE_ROW(x0, y[i]) break;                                         \
-            case GD_C_SCALAR: WHERE_ROW(x[i], y0) break;                                         \
-            case GD_B_SCALAR | GD_C_SCALAR: WHERE_ROW(x0, y0) break;                             \
-            default:                                                                             \
-                for (int64_t i = 0; i < n; i++) o[i * so] = c[i * sc] ? x[i * sx] : y[i * sy];   \
-            }                                                                                    \
-            o += s->row_step[0];                                                                 \
-            c += s->row_step[1];                                                                 \
-            x += s->row_step[2];                                                                 \
-            y += s->row_step[3];                                                                 \
-        }                                                                                        \
+        word *o = (word *)(void *)s->data[0];                                                       \
+        const uint8_t *c = (const uint8_t *)s->data[1];                                             \
+        const word *x = (const word *)(void *)s->data[2], *y = (const word *)(void *)s->data[3];    \
+        for (int64_t row = 0; row < s->rows; row++) {                                               \
+            const word x0 = *x, y0 = *y;                                                            \
+            switch (s->kind) {                                                                      \
+            case GD_CONTIGUOUS: WHERE_ROW(x[i], y[i]) break;                                        \
+            case GD_B_SCALAR: WHERE_ROW(x0, y[i]) break;                                            \
+            case GD_C_SCALAR: WHERE_ROW(x[i], y0) break;                                            \
+            case GD_B_SCALAR | GD_C_SCALAR: WHERE_ROW(x0, y0) break;                                \
+            default:                                                                                \
+                for (int64_t i = 0; i < n; i++) o[i * so] = c[i * sc] ? x[i * sx] : y[i * sy];      \
+            }                                                                                       \
+            o += s->row_step[0];                                                                    \
+            c += s->row_step[1];                                                                    \
+            x += s->row_step[2];                                                                    \
+            y += s->row_step[3];                                                                    \
+        }                                                                                           \
     }
 WHERE_LOOP(where_8, uint8_t)
-WHERE_LOOP(where_32, word32)
-WHERE_LOOP(where_64, word64)
+WHERE_LOOP(where_32, gd_word32)
+WHERE_LOOP(where_64, gd_word64)
 
 void GD_KERNEL(where)(const gd_args *a) {
     static gd_loop *const loops[GD_DTYPES] = {where_32, where_64, where_64, where_32, where_8};

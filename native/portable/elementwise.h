@@ -17,6 +17,10 @@ enum {
 
 enum { GD_OPERANDS = 4 }; /* the output and up to three inputs */
 
+/* Elements of which only the bits count: they may alias any type of their size. */
+typedef uint32_t __attribute__((may_alias)) gd_word32;
+typedef uint64_t __attribute__((may_alias)) gd_word64;
+
 /* Which operands a row reads as one value. Any other step is GD_STRIDED. */
 enum { GD_CONTIGUOUS = 0, GD_A_SCALAR = 1 << 1, GD_B_SCALAR = 1 << 2, GD_C_SCALAR = 1 << 3, GD_STRIDED = -1 };
 
@@ -215,65 +219,65 @@ GD_EW_SHARED void gd_elementwise3(const gd_args *a, gd_loop *loop, int64_t tile)
 
 /* A loop over one input: x is the element; declarations stand before the loop and may use the span s. */
 #define GD_LOOP1(name, to, ti, expression) GD_LOOP1_WITH(name, to, ti, , expression)
-#define GD_LOOP1_WITH(name, to, ti, declarations, expression)                                    \
-    static void name(const gd_span *s) {                                                         \
-        declarations;                                                                            \
-        const int64_t n = s->n, so = s->step[0], sx = s->step[1];                                \
-        to *o = (to *)(void *)s->data[0];                                                        \
-        const ti *px = (const ti *)(void *)s->data[1];                                           \
-        for (int64_t row = 0; row < s->rows; row++) {                                            \
-            if (s->kind == GD_CONTIGUOUS) {                                                      \
-                GD_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                 \
-                    const ti x = px[i];                                                          \
-                    o[i] = (to)(expression);                                                     \
-                }                                                                                \
-            } else {                                                                             \
-                for (int64_t i = 0; i < n; i++) {                                                \
-                    const ti x = px[i * sx];                                                     \
-                    o[i * so] = (to)(expression);                                                \
-                }                                                                                \
-            }                                                                                    \
-            o += s->row_step[0];                                                                 \
-            px += s->row_step[1];                                                                \
-        }                                                                                        \
+#define GD_LOOP1_WITH(name, to, ti, declarations, expression)     \
+    static void name(const gd_span *s) {                          \
+        declarations;                                             \
+        const int64_t n = s->n, so = s->step[0], sx = s->step[1]; \
+        to *o = (to *)(void *)s->data[0];                         \
+        const ti *px = (const ti *)(void *)s->data[1];            \
+        for (int64_t row = 0; row < s->rows; row++) {             \
+            if (s->kind == GD_CONTIGUOUS) {                       \
+                GD_INDEPENDENT for (int64_t i = 0; i < n; i++) {  \
+                    const ti x = px[i];                           \
+                    o[i] = (to)(expression);                      \
+                }                                                 \
+            } else {                                              \
+                for (int64_t i = 0; i < n; i++) {                 \
+                    const ti x = px[i * sx];                      \
+                    o[i * so] = (to)(expression);                 \
+                }                                                 \
+            }                                                     \
+            o += s->row_step[0];                                  \
+            px += s->row_step[1];                                 \
+        }                                                         \
     }
 
 /* A loop over two inputs: x and y are the elements. */
 #define GD_LOOP2(name, to, ti, expression) GD_LOOP2_WITH(name, to, ti, , expression)
-#define GD_LOOP2_WITH(name, to, ti, declarations, expression)                                    \
-    static void name(const gd_span *s) {                                                         \
-        declarations;                                                                            \
-        const int64_t n = s->n, so = s->step[0], sx = s->step[1], sy = s->step[2];               \
-        to *o = (to *)(void *)s->data[0];                                                        \
-        const ti *px = (const ti *)(void *)s->data[1], *py = (const ti *)(void *)s->data[2];     \
-        for (int64_t row = 0; row < s->rows; row++) {                                            \
-            if (s->kind == GD_CONTIGUOUS) {                                                      \
-                GD_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                 \
-                    const ti x = px[i], y = py[i];                                               \
-                    o[i] = (to)(expression);                                                     \
-                }                                                                                \
-            } else if (s->kind == GD_B_SCALAR) {                                                 \
-                const ti y = *py;                                                                \
-                GD_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                 \
-                    const ti x = px[i];                                                          \
-                    o[i] = (to)(expression);                                                     \
-                }                                                                                \
-            } else if (s->kind == GD_A_SCALAR) {                                                 \
-                const ti x = *px;                                                                \
-                GD_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                 \
-                    const ti y = py[i];                                                          \
-                    o[i] = (to)(expression);                                                     \
-                }                                                                                \
-            } else {                                                                             \
-                for (int64_t i = 0; i < n; i++) {                                                \
-                    const ti x = px[i * sx], y = py[i * sy];                                     \
-                    o[i * so] = (to)(expression);                                                \
-                }                                                                                \
-            }                                                                                    \
-            o += s->row_step[0];                                                                 \
-            px += s->row_step[1];                                                                \
-            py += s->row_step[2];                                                                \
-        }                                                                                        \
+#define GD_LOOP2_WITH(name, to, ti, declarations, expression)                                \
+    static void name(const gd_span *s) {                                                     \
+        declarations;                                                                        \
+        const int64_t n = s->n, so = s->step[0], sx = s->step[1], sy = s->step[2];           \
+        to *o = (to *)(void *)s->data[0];                                                    \
+        const ti *px = (const ti *)(void *)s->data[1], *py = (const ti *)(void *)s->data[2]; \
+        for (int64_t row = 0; row < s->rows; row++) {                                        \
+            if (s->kind == GD_CONTIGUOUS) {                                                  \
+                GD_INDEPENDENT for (int64_t i = 0; i < n; i++) {                             \
+                    const ti x = px[i], y = py[i];                                           \
+                    o[i] = (to)(expression);                                                 \
+                }                                                                            \
+            } else if (s->kind == GD_B_SCALAR) {                                             \
+                const ti y = *py;                                                            \
+                GD_INDEPENDENT for (int64_t i = 0; i < n; i++) {                             \
+                    const ti x = px[i];                                                      \
+                    o[i] = (to)(expression);                                                 \
+                }                                                                            \
+            } else if (s->kind == GD_A_SCALAR) {                                             \
+                const ti x = *px;                                                            \
+                GD_INDEPENDENT for (int64_t i = 0; i < n; i++) {                             \
+                    const ti y = py[i];                                                      \
+                    o[i] = (to)(expression);                                                 \
+                }                                                                            \
+            } else {                                                                         \
+                for (int64_t i = 0; i < n; i++) {                                            \
+                    const ti x = px[i * sx], y = py[i * sy];                                 \
+                    o[i * so] = (to)(expression);                                            \
+                }                                                                            \
+            }                                                                                \
+            o += s->row_step[0];                                                             \
+            px += s->row_step[1];                                                            \
+            py += s->row_step[2];                                                            \
+        }                                                                                    \
     }
 
 /* A declaration for integer loops: u is the unsigned type to compute in. */
@@ -282,10 +286,10 @@ GD_EW_SHARED void gd_elementwise3(const gd_args *a, gd_loop *loop, int64_t tile)
     (void)sizeof(u)
 
 /* The kernel of an op from its loops in the order of gd_dtype; the first input's dtype chooses. */
-#define GD_ELEMENTWISE(op, inputs, tile, ...)                                                    \
-    void GD_KERNEL(op)(const gd_args *a) {                                                       \
-        static gd_loop *const loops[GD_DTYPES] = {__VA_ARGS__};                                  \
-        gd_elementwise##inputs(a, loops[a->in[0]->dtype], tile);                                 \
+#define GD_ELEMENTWISE(op, inputs, tile, ...)                    \
+    void GD_KERNEL(op)(const gd_args *a) {                       \
+        static gd_loop *const loops[GD_DTYPES] = {__VA_ARGS__};  \
+        gd_elementwise##inputs(a, loops[a->in[0]->dtype], tile); \
     }
 
 #endif

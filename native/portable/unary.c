@@ -4,17 +4,13 @@
 
 #include "../scalar.h"
 
-/* May alias what the caller stored as another type of the same size. */
-typedef uint32_t __attribute__((may_alias)) word32;
-typedef uint64_t __attribute__((may_alias)) word64;
-
 /* Integer expressions compute in the unsigned type u, which wraps without undefined behaviour. */
-#define UNARY_NUM(op, f32, f64, integer, boolean)                          \
-    GD_LOOP1(op##_f32, float, float, f32)                                  \
-    GD_LOOP1(op##_f64, double, double, f64)                                \
+#define UNARY_NUM(op, f32, f64, integer, boolean)                             \
+    GD_LOOP1(op##_f32, float, float, f32)                                     \
+    GD_LOOP1(op##_f64, double, double, f64)                                   \
     GD_LOOP1_WITH(op##_i64, int64_t, int64_t, GD_UNSIGNED(uint64_t), integer) \
     GD_LOOP1_WITH(op##_i32, int32_t, int32_t, GD_UNSIGNED(uint32_t), integer) \
-    GD_LOOP1(op##_bool, uint8_t, uint8_t, boolean)                         \
+    GD_LOOP1(op##_bool, uint8_t, uint8_t, boolean)                            \
     GD_ELEMENTWISE(op, 1, GD_TILE_LIGHT, op##_f32, op##_f64, op##_i64, op##_i32, op##_bool)
 
 #define UNARY_FLOAT(op, tile, f32, f64)     \
@@ -22,17 +18,17 @@ typedef uint64_t __attribute__((may_alias)) word64;
     GD_LOOP1(op##_f64, double, double, f64) \
     GD_ELEMENTWISE(op, 1, tile, op##_f32, op##_f64)
 
-#define UNARY_BOOL(op, expression)                   \
-    GD_LOOP1(op##_f32, uint8_t, float, expression)   \
-    GD_LOOP1(op##_f64, uint8_t, double, expression)  \
-    GD_LOOP1(op##_i64, uint8_t, int64_t, expression) \
-    GD_LOOP1(op##_i32, uint8_t, int32_t, expression) \
+#define UNARY_BOOL(op, expression)                    \
+    GD_LOOP1(op##_f32, uint8_t, float, expression)    \
+    GD_LOOP1(op##_f64, uint8_t, double, expression)   \
+    GD_LOOP1(op##_i64, uint8_t, int64_t, expression)  \
+    GD_LOOP1(op##_i32, uint8_t, int32_t, expression)  \
     GD_LOOP1(op##_bool, uint8_t, uint8_t, expression) \
     GD_ELEMENTWISE(op, 1, GD_TILE_LIGHT, op##_f32, op##_f64, op##_i64, op##_i32, op##_bool)
 
 /* (g, y): 0 where g is 0, so that an infinite or NaN slope does not spread. */
-#define SLOPE(op, expression)                       \
-    GD_LOOP2(op##_bwd_f32, float, float, expression)  \
+#define SLOPE(op, expression)                          \
+    GD_LOOP2(op##_bwd_f32, float, float, expression)   \
     GD_LOOP2(op##_bwd_f64, double, double, expression) \
     GD_ELEMENTWISE(op##_bwd, 2, GD_TILE_LIGHT, op##_bwd_f32, op##_bwd_f64)
 
@@ -56,27 +52,27 @@ UNARY_FLOAT(log2, GD_TILE_HEAVY, gd_log2_f32(x), gd_log2_f64(x))
 /* Elements that are looked through for huge angles before one loop without branches does them all. */
 enum { ANGLES = 64 };
 
-#define ANGLE_LOOP(op, quarter)                                                                  \
-    static void op##_f32(const gd_span *s) {                                                     \
-        for (int64_t row = 0; row < s->rows; row++) {                                            \
-            float *o = (float *)(void *)s->data[0] + row * s->row_step[0];                       \
-            const float *x = (const float *)(void *)s->data[1] + row * s->row_step[1];           \
-            for (int64_t from = 0; from < s->n; from += ANGLES) {                                \
-                const int64_t to = from + ANGLES < s->n ? from + ANGLES : s->n;                  \
-                int huge = s->kind != GD_CONTIGUOUS;                                             \
-                if (!huge)                                                                       \
-                    for (int64_t i = from; i < to; i++) huge |= fabsf(x[i]) > GD_SIN_NEAR_F32;   \
-                if (huge) {                                                                      \
-                    for (int64_t i = from; i < to; i++)                                          \
-                        o[i * s->step[0]] = gd_##op##_f32(x[i * s->step[1]]);                    \
-                } else {                                                                         \
-                    GD_INDEPENDENT for (int64_t i = from; i < to; i++)                           \
-                        o[i] = gd_sin_near_f32(x[i], quarter);                                   \
-                }                                                                                \
-            }                                                                                    \
-        }                                                                                        \
-    }                                                                                            \
-    GD_LOOP1(op##_f64, double, double, gd_##op##_f64(x))                                         \
+#define ANGLE_LOOP(op, quarter)                                                                \
+    static void op##_f32(const gd_span *s) {                                                   \
+        for (int64_t row = 0; row < s->rows; row++) {                                          \
+            float *o = (float *)(void *)s->data[0] + row * s->row_step[0];                     \
+            const float *x = (const float *)(void *)s->data[1] + row * s->row_step[1];         \
+            for (int64_t from = 0; from < s->n; from += ANGLES) {                              \
+                const int64_t to = from + ANGLES < s->n ? from + ANGLES : s->n;                \
+                int huge = s->kind != GD_CONTIGUOUS;                                           \
+                if (!huge)                                                                     \
+                    for (int64_t i = from; i < to; i++) huge |= fabsf(x[i]) > GD_SIN_NEAR_F32; \
+                if (huge) {                                                                    \
+                    for (int64_t i = from; i < to; i++)                                        \
+                        o[i * s->step[0]] = gd_##op##_f32(x[i * s->step[1]]);                  \
+                } else {                                                                       \
+                    GD_INDEPENDENT for (int64_t i = from; i < to; i++)                         \
+                        o[i] = gd_sin_near_f32(x[i], quarter);                                 \
+                }                                                                              \
+            }                                                                                  \
+        }                                                                                      \
+    }                                                                                          \
+    GD_LOOP1(op##_f64, double, double, gd_##op##_f64(x))                                       \
     GD_ELEMENTWISE(op, 1, GD_TILE_HEAVY, op##_f32, op##_f64)
 ANGLE_LOOP(sin, 0)
 ANGLE_LOOP(cos, 1)
@@ -106,12 +102,12 @@ static int64_t integer_bound(double bound, int64_t absent, int64_t least, int64_
     return bound >= (double)most ? most : (int64_t)bound;
 }
 
-#define FLOAT_BOUNDS(type)                                         \
-    const double min = s->attr->f[0], max = s->attr->f[1];         \
-    const type low = min != min ? (type)-INFINITY : (type)min;     \
+#define FLOAT_BOUNDS(type)                                     \
+    const double min = s->attr->f[0], max = s->attr->f[1];     \
+    const type low = min != min ? (type)-INFINITY : (type)min; \
     const type high = max != max ? (type)INFINITY : (type)max
-#define INTEGER_BOUNDS(type, least, most)                                                   \
-    const type low = (type)integer_bound(ceil(s->attr->f[0]), least, least, most);          \
+#define INTEGER_BOUNDS(type, least, most)                                          \
+    const type low = (type)integer_bound(ceil(s->attr->f[0]), least, least, most); \
     const type high = (type)integer_bound(floor(s->attr->f[1]), most, least, most)
 
 #define CLAMP (x < low ? low : x) > high ? high : (x < low ? low : x)
@@ -137,44 +133,44 @@ enum { TILE_COPY = 65536 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-#define COPY_LOOP(name, word)                                                                        \
-    static void name(const gd_span *s) {                                                             \
-        const int64_t n = s->n, so = s->step[0], sx = s->step[1];                                    \
-        const int64_t ro = s->row_step[0], rx = s->row_step[1];                                      \
-        word *o = (word *)(void *)s->data[0];                                                        \
-        const word *x = (const word *)(void *)s->data[1];                                            \
-        if (so == 1 && rx == 1 && sx > 1) { /* transposes */                                         \
-            for (int64_t r0 = 0; r0 < s->rows; r0 += BLOCK)                                          \
-                for (int64_t i0 = 0; i0 < n; i0 += BLOCK)                                            \
-                    for (int64_t r = r0; r < least(r0 + BLOCK, s->rows); r++)                        \
+#define COPY_LOOP(name, word)                                                                              \
+    static void name(const gd_span *s) {                                                                   \
+        const int64_t n = s->n, so = s->step[0], sx = s->step[1];                                          \
+        const int64_t ro = s->row_step[0], rx = s->row_step[1];                                            \
+        word *o = (word *)(void *)s->data[0];                                                              \
+        const word *x = (const word *)(void *)s->data[1];                                                  \
+        if (so == 1 && rx == 1 && sx > 1) { /* transposes */                                               \
+            for (int64_t r0 = 0; r0 < s->rows; r0 += BLOCK)                                                \
+                for (int64_t i0 = 0; i0 < n; i0 += BLOCK)                                                  \
+                    for (int64_t r = r0; r < least(r0 + BLOCK, s->rows); r++)                              \
                         for (int64_t i = i0; i < least(i0 + BLOCK, n); i++) o[r * ro + i] = x[i * sx + r]; \
-            return;                                                                                  \
-        }                                                                                            \
-        for (int64_t row = 0; row < s->rows; row++, o += ro, x += rx) {                              \
-            if (s->kind == GD_CONTIGUOUS) {                                                          \
-                if (o != x) memcpy(o, x, (size_t)n * sizeof(word));                                  \
-            } else if (s->kind == GD_A_SCALAR) {                                                     \
-                const word value = *x;                                                               \
-                for (int64_t i = 0; i < n; i++) o[i] = value;                                        \
-            } else {                                                                                 \
-                for (int64_t i = 0; i < n; i++) o[i * so] = x[i * sx];                               \
-            }                                                                                        \
-        }                                                                                            \
+            return;                                                                                        \
+        }                                                                                                  \
+        for (int64_t row = 0; row < s->rows; row++, o += ro, x += rx) {                                    \
+            if (s->kind == GD_CONTIGUOUS) {                                                                \
+                if (o != x) memcpy(o, x, (size_t)n * sizeof(word));                                        \
+            } else if (s->kind == GD_A_SCALAR) {                                                           \
+                const word value = *x;                                                                     \
+                for (int64_t i = 0; i < n; i++) o[i] = value;                                              \
+            } else {                                                                                       \
+                for (int64_t i = 0; i < n; i++) o[i * so] = x[i * sx];                                     \
+            }                                                                                              \
+        }                                                                                                  \
     }
 COPY_LOOP(copy_8, uint8_t)
-COPY_LOOP(copy_32, word32)
-COPY_LOOP(copy_64, word64)
+COPY_LOOP(copy_32, gd_word32)
+COPY_LOOP(copy_64, gd_word64)
 GD_ELEMENTWISE(copy, 1, TILE_COPY, copy_32, copy_64, copy_64, copy_32, copy_8)
 
 /* ---- Cast ------------------------------------------------------------------------------------ */
 
 /* Truncates; NaN and what does not fit become the least integer, as x86 hardware has it. The
  * comparison with `below` also keeps doubles that truncate to INT32_MIN. */
-#define TRUNCATE(name, to, from, below, above, otherwise)           \
-    static inline to name(from x) {                                 \
-        const bool fits = x > (below) && x < (above);               \
-        const to value = (to)(fits ? x : 0);                        \
-        return fits ? value : (otherwise);                          \
+#define TRUNCATE(name, to, from, below, above, otherwise) \
+    static inline to name(from x) {                       \
+        const bool fits = x > (below) && x < (above);     \
+        const to value = (to)(fits ? x : 0);              \
+        return fits ? value : (otherwise);                \
     }
 TRUNCATE(i32_of_f32, int32_t, float, -0x1.000002p31f, 0x1p31f, INT32_MIN)
 TRUNCATE(i32_of_f64, int32_t, double, -2147483649.0, 0x1p31, INT32_MIN)
