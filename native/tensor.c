@@ -210,8 +210,7 @@ static gd_status check_writable(gd_node *n, const char *who) {
             return gd_fail(GD_ERR, "%s: the tensor of shape %s is an expanded view: several of its elements are one place in memory. Write to a .clone()", who,
                            gd_text_view(&n->v));
     if (!gd_self()->grad_enabled) return GD_OK;
-    gd_node *storage = gd_storage(n);
-    if ((n->flags | storage->flags) & GD_REQUIRES_GRAD)
+    if (n->flags & GD_REQUIRES_GRAD) /* a detached view may be written: version counters tell backward */
         return gd_fail(GD_ERR, "%s: an in-place write to a tensor that requires grad is not recorded and would give a wrong gradient. "
                                "Use where, cat or stack to build a new tensor, or write inside no_grad()", who);
     return GD_OK;
