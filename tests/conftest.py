@@ -1,0 +1,69 @@
+"""What every test stands on: an ISA to run on, fixed seeds, and a step arena of its own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import hypothesis
+import numpy as np
+import pytest
+from helpers import ISAS
+
+import gradino as gd
+from gradino import config
+
+# No random examples, no time limits, no files left behind: a failure is the same on every machine.
+hypothesis.settings.register_profile("gradino", derandomize=True, deadline=None, database=None, max_examples=60)
+hypothesis.settings.load_profile("gradino")
+
+SEED = 20240229
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "own_arenas: the test opens its own arenas; it does not run inside a step arena")
+
+
+def pytest_report_header() -> str:
+    return f"gradino {gd.__version__}: kernel sets {', '.join(config.supported_isas())}; in use {config.get_isa()}; {gd.get_num_threads()} threads"
+
+
+@pytest.fixture(autouse=True)
+def clean_slate(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Same random numbers for each test, and everything it makes dies with it."""
+    gd.manual_seed(SEED)
+    random.seed(SEED)
+    np.random.seed(SEED)
+    if request.node.get_closest_marker("own_arenas"):
+        yield
+    else:
+        with gd.step_arena():
+            yield
+    assert gd.is_grad_enabled(), "the test left recording switched off"
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """NumPy's random numbers, the same for each test."""
+    return np.random.default_rng(SEED)
+
+
+@pytest.fixture(params=ISAS)
+def isa(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The test runs once with each kernel set; the one in use before comes back after it."""
+    if request.param not in config.supported_isas():
+        pytest.skip(f"this CPU has no {request.param}: it runs {', '.join(config.supported_isas())}")
+    before = config.get_isa()
+    config.set_isa(request.param)
+    yield request.param
+    config.set_isa(before)
+
+
+@pytest.fixture
+def avx512() -> Iterator[None]:
+    """For tests that compare AVX-512 with the other kernel sets and switch themselves."""
+    if "avx512" not in config.supported_isas():
+        pytest.skip(f"this CPU has no avx512: it runs {', '.join(config.supported_isas())}")
+    before = config.get_isa()
+    yield
+    config.set_isa(before)
