@@ -54,9 +54,10 @@ static struct {
     pthread_t handle[GD_MAX_THREADS];
 } pool;
 
-static atomic_int threads;            /* what the user sees; 0: not yet decided */
-static _Thread_local int width_here;  /* the width this thread was last told; 0: none yet */
-static _Thread_local bool inside;     /* this thread runs a task of a job */
+static atomic_int threads; /* what the user sees; 0: not yet decided */
+#define PER_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
+PER_THREAD int width_here; /* the width this thread was last told; 0: none yet */
+PER_THREAD bool inside;    /* this thread runs a task of a job */
 
 /* ---- Waiting ---------------------------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@ sys.path.insert(0, str(NATIVE))
 import build  # noqa: E402
 
 # The parts of the library that stand without tensors.
-SYSTEM_SOURCES = [NATIVE / name for name in ("thread.c", "limits.c", "status.c")]
+SYSTEM_SOURCES = [NATIVE / "thread.c", NATIVE / "limits.c", PROGRAMS / "alone.c"]
 
 
 def package_directory() -> Path:
