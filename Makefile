@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 CC_ALL ?= gcc clang
+TESTS ?= tests
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -19,7 +20,7 @@ demo: $(VENV)/with-examples ## build, install into .venv, train the character LS
 	$(BIN)/python examples/char_lstm.py
 
 test: $(VENV)/with-test ## run the test suite
-	$(BIN)/pytest -q -n 2 tests
+	$(BIN)/pytest -q -n 2 $(TESTS)
 
 build: $(VENV)/with-test ## build library and extension into gradino/, as after a change in native/
 	$(BIN)/python native/build.py --inplace
@@ -41,13 +42,14 @@ format: $(VENV)/with-dev ## format Python
 	$(BIN)/ruff format .
 
 # The library built for a sanitizer stands in for the installed one; the sanitizer's runtime must come first.
-ASAN = LD_LIBRARY_PATH=build/asan LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0
+ASAN = LD_LIBRARY_PATH=$(CURDIR)/build/asan LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 sanitize: $(VENV)/with-test ## run the test suite with the address and undefined-behaviour sanitizers
 	$(BIN)/python native/build.py --cc gcc --sanitize address,undefined --out build/asan
-	$(ASAN) $(BIN)/pytest -q -n 2 tests
+	$(ASAN) $(BIN)/pytest -q -n 2 $(TESTS)
 
 # setarch -R: address layouts that the thread sanitizer cannot map are not drawn.
-TSAN = LD_LIBRARY_PATH=build/tsan LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=die_after_fork=0
+TSAN = LD_LIBRARY_PATH=$(CURDIR)/build/tsan LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=die_after_fork=0
 tsan: $(VENV)/with-test ## run the thread tests with the thread sanitizer
 	$(BIN)/python native/build.py --cc gcc --sanitize thread --out build/tsan
 	$(TSAN) setarch -R $(BIN)/pytest -q tests/test_threads.py

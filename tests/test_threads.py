@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import resource
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from building import NATIVE, PROGRAMS, SYSTEM_SOURCES, check, clean_environment, compile_program, package_directory, run
 from building import without_randomised_addresses as fixed_addresses
@@ -221,6 +224,47 @@ def test_m05_fork_after_the_pool_has_started(busy_threads: int) -> None:
     began = time.monotonic()
     assert check([sys.executable, "-W", "ignore", "-c", FORK, busy_threads]).strip() == "ok"
     assert time.monotonic() - began < 60
+
+
+def small_training(seed: int, steps: int = 10) -> list[float]:
+    """Losses of a few steps of a two-layer model of its own."""
+    import gradino as gd
+
+    rng = np.random.default_rng(seed)
+    x, y = (gd.from_numpy(rng.standard_normal(shape).astype(np.float32)) for shape in ((256, 64), (256, 64)))
+    w = [gd.from_numpy(rng.standard_normal((64, 64)).astype(np.float32)).requires_grad_() for _ in range(2)]
+    losses = []
+    for _ in range(steps):
+        with gd.step_arena():
+            loss = ((((x @ w[0]).tanh() @ w[1]) - y) ** 2).mean()
+            loss.backward()
+            losses.append(loss.item())
+            with gd.no_grad():
+                for p in w:
+                    p.sub_(p.grad)
+                    p.grad = None
+    return losses
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_t01_the_same_bits_from_any_thread_with_any_number_of_threads() -> None:
+    """Threads train at once while the thread count changes under them."""
+    import gradino as gd
+
+    before = gd.get_num_threads()
+    gd.set_num_threads(1)
+    expected = [small_training(seed) for seed in range(3)]
+    assert all(losses[-1] < losses[0] for losses in expected)
+    try:
+        with ThreadPoolExecutor(3) as executor:
+            results = [executor.submit(small_training, seed % 3) for seed in range(12)]
+            for k in itertools.count():
+                gd.set_num_threads(1 + k % 5)
+                if all(result.done() for result in results):
+                    break
+        assert [result.result() for result in results] == 4 * expected
+    finally:
+        gd.set_num_threads(before)
 
 
 def test_set_num_threads() -> None:
