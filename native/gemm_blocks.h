@@ -12,6 +12,13 @@ enum {
     GEMM_PANEL = 128,      /* bytes of one k of a packed panel of B: two AVX-512 vectors, the widest in use */
 };
 
+/* Before a loop with a constant count, so that arrays of vectors become registers. */
+#if defined(__clang__)
+#define GEMM_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define GEMM_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* Products below this many multiply-adds run on the calling thread (about 20 us of one core). */
 static const int64_t gemm_large = 1 << 20;
 

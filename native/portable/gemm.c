@@ -1,5 +1,6 @@
 /* gemm.c - matrix product with GCC vector extensions; register tiles and packing.
  * 6 x 2 vectors of 32 bytes with AVX2 (16 registers), else 4 x 2 vectors of 16 bytes. */
+#include "../gemm_blocks.h"
 #include "../kernel.h"
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
@@ -9,14 +10,13 @@ enum { GEMM_MR = 6, GEMM_MR_DIRECT = 4 };
 #define GEMM_VECTOR 16
 enum { GEMM_MR = 4, GEMM_MR_DIRECT = 4 };
 #endif
-enum { GEMM_NV_BYTES = 2 * GEMM_VECTOR, GEMM_MASKED = 0 };
-#define GEMM_UNROLL _Pragma("GCC unroll 16")
+enum { GEMM_NV_BYTES = 2 * GEMM_VECTOR, GEMM_MASKED = 0, GEMM_THIN_ROWS = 0 };
 
 /* Operands of one register tile; strides in elements; init is added last, NULL for none. */
 typedef struct gemm_tile {
     const void *a, *b, *init;
     void *c;
-    int64_t k, a_rs, a_cs, b_rs, c_rs, init_rs;
+    int64_t k, a_rs, a_cs, b_rs, b_cs, c_rs, init_rs; /* b_cs is 1 but in thin tiles */
     int n;
 } gemm_tile;
 typedef void tile_fn(const gemm_tile *t);
@@ -105,6 +105,11 @@ static inline int64_t panel_width(int dtype, int n) {
 
 static inline tile_fn *pick_tile(int dtype, bool packed, int mr, int n) {
     return tile_fns[dtype == GD_FLOAT64][packed][mr - 1][n > GEMM_VECTOR / (dtype == GD_FLOAT32 ? 4 : 8)];
+}
+
+static inline tile_fn *pick_thin(int mr) {
+    (void)mr;
+    return NULL;
 }
 
 #include "gemm_pack.h"

@@ -4,9 +4,12 @@
  *
  * The includer defines before including:
  *   GEMM_MR          rows of a register tile with packed A; GEMM_MR_DIRECT with A in place
+ *   GEMM_NV_BYTES    bytes of a register tile's full width, two vectors
  *   GEMM_MASKED      1 if a tile reads only the n columns it is asked for, 0 if whole vectors
+ *   GEMM_THIN_ROWS   most rows of a thin tile, which reads float32 B with k side by side; 0: none
  *   gemm_tile, and
  *   pick_tile(dtype, packed, mr, n)  the tile function for mr rows and n columns
+ *   pick_thin(mr)                    the thin one, for any n up to the full width
  *   panel_width(dtype, n)            columns a tile for n columns reads (and a panel for it has)
  *   pack(dtype, src, lane_stride, k_stride, lanes, k, width, dst)
  *       dst[k][width] = src lanes (elements `lane_stride` apart), the rest of the width 0. */
@@ -22,6 +25,8 @@ enum { GEMM_DIRECT_ROWS = 32, GEMM_DIRECT_BYTES = 32 << 10 };
 enum { GEMM_PACK_A_COLUMNS = 96 };
 /* Columns of B packed by one task. */
 enum { GEMM_PACK_COLUMNS = 128 };
+/* Multiply-adds of one task of a product with few columns. */
+enum { GEMM_THIN_TASK = 1 << 18 };
 /* Tiles of C are not split below this: packing and waking would cost more than balance gives. */
 enum { GEMM_MIN_ROWS = 56, GEMM_MIN_COLUMNS = 128, GEMM_TASKS_PER_WORKER = 4 };
 
@@ -56,58 +61,71 @@ static inline gd_gemm_args normalised(const gd_gemm_args *g) {
     return h;
 }
 
-/* Rows [i0, i1) of one panel: n columns from j on, of the k block at k0. B comes from b with row
- * stride b_rs; A is read in place, or from packed_a (this block's, whose row 0 is i0). */
-static inline void panel(const gd_gemm_args *g, int64_t k0, int64_t kb, int64_t i0, int64_t i1, int64_t j, int n, const void *b,
-                         int64_t b_rs, const void *packed_a, int64_t esize) {
+/* Columns of B as a tile reads them. */
+typedef struct columns {
+    const void *b;
+    int64_t b_rs, b_cs;
+} columns;
+
+static inline tile_fn *tile_for(int dtype, bool packed, int mr, int n, const columns *b) {
+    return b->b_cs == 1 ? pick_tile(dtype, packed, mr, n) : pick_thin(mr);
+}
+
+/* Rows [i0, i1) of one panel: n columns from j on, of the k block at k0. A is read in place, or from
+ * packed_a (this block's, whose row 0 is i0). */
+static inline void panel(const gd_gemm_args *g, int64_t k0, int64_t kb, int64_t i0, int64_t i1, int64_t j, int n, columns b,
+                         const void *packed_a, int64_t esize) {
     const bool packed = packed_a != NULL;
     const int rows = packed ? GEMM_MR : GEMM_MR_DIRECT;
-    gemm_tile t = {.k = kb, .n = n, .b = b, .b_rs = b_rs, .a_rs = g->a_rs, .a_cs = g->a_cs, .c_rs = g->c_rs};
+    gemm_tile t = {.k = kb, .n = n, .b = b.b, .b_rs = b.b_rs, .b_cs = b.b_cs, .a_rs = g->a_rs, .a_cs = g->a_cs, .c_rs = g->c_rs};
     for (int64_t i = i0; i < i1; i += rows) {
         int mr = (int)gemm_min(rows, i1 - i);
         t.a = packed ? at(packed_a, (i - i0) * kb, esize) : at(g->a, i * g->a_rs + k0 * g->a_cs, esize);
         t.c = (char *)g->c + (i * g->c_rs + j) * esize;
         t.init = init_of(g, k0, i, j, esize, &t.init_rs);
-        pick_tile(g->dtype, packed, mr, n)(&t);
+        tile_for(g->dtype, packed, mr, n, &b)(&t);
     }
 }
 
-/* The n columns of B from j on: in place if allowed, else packed into buffer. */
-static inline const void *panel_b(const gd_gemm_args *g, bool in_place, int64_t k0, int64_t kb, int64_t j, int n, void *buffer,
-                                  int64_t esize, int64_t *b_rs) {
+/* How a product reads B: in place, in thin tiles, or by packing. */
+typedef enum access { PACKED, IN_PLACE, THIN } access;
+
+static inline access access_of(const gd_gemm_args *g, int64_t esize) {
+    if (g->b_cs == 1) {
+        bool in_cache = g->n * gemm_min(g->k, GD_GEMM_KC) * esize <= GEMM_DIRECT_BYTES;
+        return g->m <= GEMM_DIRECT_ROWS || in_cache ? IN_PLACE : PACKED;
+    }
+    return g->b_rs == 1 && g->m <= GEMM_THIN_ROWS && g->dtype == GD_FLOAT32 ? THIN : PACKED;
+}
+
+/* The n columns of B from j on, for k block k0; buffer holds them if they are packed. */
+static inline columns panel_b(const gd_gemm_args *g, access how, int64_t k0, int64_t kb, int64_t j, int n, void *buffer, int64_t esize) {
     const void *b = at(g->b, k0 * g->b_rs + j * g->b_cs, esize);
-    *b_rs = panel_width(g->dtype, n);
-    if (in_place && (GEMM_MASKED || n == *b_rs)) {
-        *b_rs = g->b_rs;
-        return b;
-    }
-    pack(g->dtype, b, g->b_cs, g->b_rs, n, kb, *b_rs, buffer);
-    return buffer;
-}
-
-static inline bool b_in_place(const gd_gemm_args *g, int64_t esize) {
-    return g->b_cs == 1 && (g->m <= GEMM_DIRECT_ROWS || g->n * gemm_min(g->k, GD_GEMM_KC) * esize <= GEMM_DIRECT_BYTES);
+    const int64_t width = panel_width(g->dtype, n);
+    if (how == THIN || (how == IN_PLACE && (GEMM_MASKED || n == width))) return (columns){b, g->b_rs, g->b_cs};
+    pack(g->dtype, b, g->b_cs, g->b_rs, n, kb, width, buffer);
+    return (columns){buffer, width, 1};
 }
 
 /* The whole product on this thread; buffer holds one panel. */
-static void small_product(const gd_gemm_args *g, void *buffer) {
+static void small(const gd_gemm_args *g, void *buffer) {
     const int64_t esize = gd_dtype_bytes(g->dtype), width = GEMM_NV_BYTES / esize;
-    const bool in_place = b_in_place(g, esize);
+    const access how = access_of(g, esize);
     for (int64_t k0 = 0; k0 < g->k; k0 += GD_GEMM_KC) {
-        int64_t kb = gemm_min(GD_GEMM_KC, g->k - k0), b_rs;
+        int64_t kb = gemm_min(GD_GEMM_KC, g->k - k0);
         for (int64_t j = 0; j < g->n; j += width) {
             int n = (int)gemm_min(width, g->n - j);
-            const void *b = panel_b(g, in_place, k0, kb, j, n, buffer, esize, &b_rs);
-            panel(g, k0, kb, 0, g->m, j, n, b, b_rs, NULL, esize);
+            panel(g, k0, kb, 0, g->m, j, n, panel_b(g, how, k0, kb, j, n, buffer, esize), NULL, esize);
         }
     }
 }
 
-/* Few columns, many rows contiguous in A: C^T = B^T A^T, so that vectors run along the rows of A.
- * Tiles go through a buffer, from which C is written element by element. */
-static bool want_transposed(const gd_gemm_args *g, int64_t esize) {
-    int64_t lanes = GEMM_NV_BYTES / esize / 2;
-    return g->a_rs == 1 && g->m >= lanes && g->n < lanes && g->k >= 2 * lanes;
+/* Few columns, many rows: C^T = B^T A^T, so that vectors run along the rows of A, if they are side by
+ * side or a thin tile can take them. Tiles go through a buffer, from which C is written by element. */
+static bool want_transposed(const gd_gemm_args *g) {
+    const int64_t lanes = GEMM_NV_BYTES / gd_dtype_bytes(g->dtype) / 2;
+    if (g->m < lanes || g->n >= lanes || g->k < lanes / 2) return false;
+    return g->a_rs == 1 ? g->k >= 2 * lanes : g->a_cs == 1 && g->n <= GEMM_THIN_ROWS && g->dtype == GD_FLOAT32;
 }
 
 #define DEFINE_TRANSPOSED(T, name)                                                                                     \
@@ -115,17 +133,20 @@ static bool want_transposed(const gd_gemm_args *g, int64_t esize) {
         enum { WIDTH = GEMM_NV_BYTES / sizeof(T) };                                                                    \
         T out[GEMM_MR_DIRECT * WIDTH], *c = g->c;                                                                      \
         const T *bias = g->bias;                                                                                       \
-        gd_gemm_args s = {.b = g->a, .b_rs = g->a_cs, .b_cs = 1, .dtype = g->dtype};                                   \
+        const gd_gemm_args s = {.b = g->a, .b_rs = g->a_cs, .b_cs = g->a_rs, .dtype = g->dtype};                       \
+        const access how = g->a_rs == 1 ? IN_PLACE : THIN;                                                             \
         for (int64_t k0 = 0; k0 < g->k; k0 += GD_GEMM_KC) {                                                            \
-            int64_t kb = gemm_min(GD_GEMM_KC, g->k - k0);                                                              \
+            const int64_t kb = gemm_min(GD_GEMM_KC, g->k - k0);                                                        \
             for (int64_t j = 0; j < g->m; j += WIDTH) {                                                                \
-                int n = (int)gemm_min(WIDTH, g->m - j);                                                                \
-                gemm_tile t = {.k = kb, .n = n, .a_rs = g->b_cs, .a_cs = g->b_rs, .c = out, .c_rs = WIDTH};            \
-                t.b = panel_b(&s, true, k0, kb, j, n, buffer, sizeof(T), &t.b_rs);                                     \
+                const int n = (int)gemm_min(WIDTH, g->m - j);                                                          \
+                const columns b = panel_b(&s, how, k0, kb, j, n, buffer, sizeof(T));                                   \
+                gemm_tile t = {.k = kb, .n = n, .b = b.b, .b_rs = b.b_rs, .b_cs = b.b_cs, .c = out, .c_rs = WIDTH};    \
+                t.a_rs = g->b_cs;                                                                                      \
+                t.a_cs = g->b_rs;                                                                                      \
                 for (int64_t i = 0; i < g->n; i += GEMM_MR_DIRECT) {                                                   \
-                    int mr = (int)gemm_min(GEMM_MR_DIRECT, g->n - i);                                                  \
+                    const int mr = (int)gemm_min(GEMM_MR_DIRECT, g->n - i);                                            \
                     t.a = at(g->b, i * g->b_cs + k0 * g->b_rs, sizeof(T));                                             \
-                    pick_tile(g->dtype, false, mr, n)(&t);                                                             \
+                    tile_for(g->dtype, false, mr, n, &b)(&t);                                                          \
                     for (int x = 0; x < n; x++) {                                                                      \
                         T *row = c + (j + x) * g->c_rs + i;                                                            \
                         for (int y = 0; y < mr; y++) {                                                                 \
@@ -142,9 +163,31 @@ static bool want_transposed(const gd_gemm_args *g, int64_t esize) {
 DEFINE_TRANSPOSED(float, transposed_f32)
 DEFINE_TRANSPOSED(double, transposed_f64)
 
-static void small(const gd_gemm_args *g, void *buffer) {
-    if (want_transposed(g, gd_dtype_bytes(g->dtype))) (g->dtype == GD_FLOAT32 ? transposed_f32 : transposed_f64)(g, buffer);
-    else small_product(g, buffer);
+static void transposed(const gd_gemm_args *g, void *buffer) {
+    (g->dtype == GD_FLOAT32 ? transposed_f32 : transposed_f64)(g, buffer);
+}
+
+/* A large one, in tasks of some rows; each worker has its panel. */
+typedef struct transposed_job {
+    const gd_gemm_args *g;
+    int64_t rows;
+    char *workspace;
+} transposed_job;
+
+static void transposed_task(void *ctx, int64_t task, int worker) {
+    const transposed_job *q = ctx;
+    const int64_t esize = gd_dtype_bytes(q->g->dtype), i = task * q->rows;
+    gd_gemm_args g = *q->g;
+    g.m = gemm_min(q->rows, g.m - i);
+    g.a = at(g.a, i * g.a_rs, esize);
+    g.c = (char *)g.c + i * g.c_rs * esize;
+    transposed(&g, q->workspace + worker * gemm_panel_bytes(g.k));
+}
+
+static void large_transposed(const gd_gemm_args *g, void *workspace) {
+    const int64_t width = GEMM_NV_BYTES / gd_dtype_bytes(g->dtype);
+    transposed_job q = {g, gemm_ceil(gemm_ceil(GEMM_THIN_TASK, g->n * g->k), width) * width, workspace};
+    gd_parallel(gemm_ceil(g->m, q.rows), transposed_task, &q);
 }
 
 /* One k block of a large product, as tasks see it. */
@@ -152,7 +195,8 @@ typedef struct job {
     gd_gemm_args g;
     int64_t k0, kb, esize, width; /* width: columns of a full panel */
     int64_t rows, columns, row_tiles, tasks; /* of a tile of C; tiles above each other; all tiles */
-    bool in_place, pack_a;
+    access how;
+    bool pack_a;
     char *shared_b; /* packed B of this k block, or NULL: every task packs its panels */
     char *worker;   /* workers' own memory: packed A and one panel */
     int64_t worker_bytes, a_bytes;
@@ -162,9 +206,9 @@ static void pack_task(void *ctx, int64_t task, int worker) {
     const job *q = ctx;
     (void)worker;
     int64_t end = gemm_min(q->g.n, (task + 1) * GEMM_PACK_COLUMNS);
-    for (int64_t j = task * GEMM_PACK_COLUMNS, b_rs; j < end; j += q->width) {
+    for (int64_t j = task * GEMM_PACK_COLUMNS; j < end; j += q->width) {
         int n = (int)gemm_min(q->width, end - j);
-        panel_b(&q->g, false, q->k0, q->kb, j, n, q->shared_b + j * q->kb * q->esize, q->esize, &b_rs);
+        panel_b(&q->g, PACKED, q->k0, q->kb, j, n, q->shared_b + j * q->kb * q->esize, q->esize);
     }
 }
 
@@ -183,10 +227,9 @@ static void tile_task(void *ctx, int64_t task, int worker) {
     }
     for (int64_t j = j0; j < j1; j += q->width) {
         int n = (int)gemm_min(q->width, j1 - j);
-        int64_t b_rs = panel_width(g->dtype, n);
-        const void *b = q->shared_b ? q->shared_b + j * q->kb * q->esize
-                                    : panel_b(g, q->in_place, q->k0, q->kb, j, n, buffer, q->esize, &b_rs);
-        panel(g, q->k0, q->kb, i0, i1, j, n, b, b_rs, packed_a, q->esize);
+        columns b = q->shared_b ? (columns){q->shared_b + j * q->kb * q->esize, panel_width(g->dtype, n), 1}
+                                : panel_b(g, q->how, q->k0, q->kb, j, n, buffer, q->esize);
+        panel(g, q->k0, q->kb, i0, i1, j, n, b, packed_a, q->esize);
     }
 }
 
@@ -211,14 +254,15 @@ static void split(job *q) {
     }
 }
 
-static void large(const gd_gemm_args *g, char *workspace) {
+static void large(const gd_gemm_args *g, void *memory) {
+    char *workspace = memory;
     job q = {.g = *g, .esize = gd_dtype_bytes(g->dtype)};
     q.width = GEMM_NV_BYTES / q.esize;
-    q.in_place = b_in_place(g, q.esize);
-    q.pack_a = g->n >= GEMM_PACK_A_COLUMNS;
+    q.how = access_of(g, q.esize);
+    q.pack_a = g->n >= GEMM_PACK_A_COLUMNS && g->m > GEMM_MR_DIRECT;
     split(&q);
     if (g->m > GEMM_SHARED_ROWS) {
-        if (!q.in_place) q.shared_b = workspace;
+        if (q.how == PACKED) q.shared_b = workspace;
         workspace += gemm_block_b_bytes(g->n, g->k, q.esize);
     }
     q.worker = workspace;
@@ -237,8 +281,10 @@ void GD_KERNEL(gemm)(const gd_gemm_args *g, void *workspace) {
         fill_init(g);
         return;
     }
-    gd_gemm_args h = normalised(g);
-    if (gemm_is_large(h.m, h.n, h.k)) large(&h, workspace);
+    const gd_gemm_args h = normalised(g);
+    const bool threads = gemm_is_large(h.m, h.n, h.k);
+    if (want_transposed(&h)) (threads ? large_transposed : transposed)(&h, workspace);
+    else if (threads) large(&h, workspace);
     else small(&h, workspace);
 }
 
@@ -247,10 +293,10 @@ void GD_KERNEL(gemm_pack)(int dtype, int64_t k, int64_t n, const void *b, int64_
     const int64_t esize = gd_dtype_bytes(dtype), width = GEMM_NV_BYTES / esize;
     const int64_t block = gemm_ceil(n * esize, GEMM_PANEL) * GEMM_PANEL;
     gd_gemm_args g = {.n = n, .k = k, .b = b, .b_rs = b_rs, .b_cs = b_cs, .dtype = (uint8_t)dtype};
-    for (int64_t k0 = 0, rs; k0 < k; k0 += GD_GEMM_KC) {
+    for (int64_t k0 = 0; k0 < k; k0 += GD_GEMM_KC) {
         int64_t kb = gemm_min(GD_GEMM_KC, k - k0);
         for (int64_t j = 0; j < n; j += width) {
-            panel_b(&g, false, k0, kb, j, (int)gemm_min(width, n - j), (char *)dst + k0 * block + j * kb * esize, esize, &rs);
+            panel_b(&g, PACKED, k0, kb, j, (int)gemm_min(width, n - j), (char *)dst + k0 * block + j * kb * esize, esize);
         }
     }
 }
@@ -267,7 +313,8 @@ void GD_KERNEL(gemm_packed)(const gd_gemm_args *g, const void *packed) {
         int64_t kb = gemm_min(GD_GEMM_KC, g->k - k0);
         for (int64_t j = 0; j < g->n; j += width) {
             int n = (int)gemm_min(width, g->n - j);
-            panel(g, k0, kb, 0, g->m, j, n, (const char *)packed + k0 * block + j * kb * esize, panel_width(g->dtype, n), NULL, esize);
+            const columns b = {(const char *)packed + k0 * block + j * kb * esize, panel_width(g->dtype, n), 1};
+            panel(g, k0, kb, 0, g->m, j, n, b, NULL, esize);
         }
     }
 }
