@@ -116,7 +116,7 @@ gd_node *gd_arena_node(gd_arena *a) {
     n->flags = GD_LEAF;
     n->nout = 1;
     n->out_index = 0;
-    a->node_count++;
+    __atomic_store_n(&a->node_count, a->node_count + 1, __ATOMIC_RELAXED);
     return n;
 }
 
@@ -127,7 +127,7 @@ static bool epoch_left(const gd_arena *a) { return a->epoch < LAST_EPOCH; }
 /* Keeps the first `nodes` tensors. The new epoch makes every handle of the others stale, also when
  * their places are used again. */
 static void lower(gd_arena *a, char *top, int64_t nodes) {
-    a->node_count = nodes;
+    __atomic_store_n(&a->node_count, nodes, __ATOMIC_RELAXED);
     a->epoch++;
     a->top = top;
     find_hole(a);
@@ -158,7 +158,7 @@ static void arena_setup(gd_arena *a, gd_span data, gd_span nodes, const char *na
     a->nodes_span = nodes;
     a->top = data.base;
     a->nodes = (gd_node *)(void *)nodes.base;
-    a->node_count = 0;
+    __atomic_store_n(&a->node_count, 0, __ATOMIC_RELAXED);
     a->node_ready = nodes.committed / (int64_t)sizeof(gd_node);
     a->exports = a->exports_tail = a->hole = NULL;
     a->last_thread = NULL;

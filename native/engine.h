@@ -71,7 +71,7 @@ struct gd_arena {
     gd_span data, nodes_span;
     char *top, *limit;          /* next free byte; end of what may be used without a look (committed, next hole) */
     gd_node *nodes;
-    int64_t node_count, node_ready; /* in use; committed */
+    int64_t node_count, node_ready; /* in use; committed. The first is read without the lock: see gd_node_peek */
     gd_export *exports, *exports_tail, *hole; /* hole: the first export at or above top that must be skipped */
     void *last_thread;          /* who allocated last, and how often that changed: a rewind must be alone */
     uint64_t switches;
@@ -134,10 +134,11 @@ bool gd_allocation_fails(void);
 /* ---- Nodes ------------------------------------------------------------------------------------------- */
 gd_node *gd_node_missing(gd_tensor h, const char *who); /* sets the error, returns NULL */
 
+/* Not locked: others may be adding nodes meanwhile, only not this one. */
 static inline gd_node *gd_node_peek(gd_tensor h) {
     gd_arena *a = &gd_arenas[(h >> GD_INDEX_BITS) & (GD_MAX_ARENAS - 1)];
     int64_t index = (int64_t)(h & (GD_MAX_NODES - 1));
-    return index < a->node_count && a->nodes[index].self == h ? &a->nodes[index] : NULL;
+    return index < __atomic_load_n(&a->node_count, __ATOMIC_RELAXED) && a->nodes[index].self == h ? &a->nodes[index] : NULL;
 }
 /* The node of a handle, or NULL with GD_ERR_STALE set. `who` names the op for the message. */
 static inline gd_node *gd_node_of(gd_tensor h, const char *who) {

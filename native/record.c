@@ -57,7 +57,7 @@ static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, 
     }
     if (!ok) { /* the lock was held throughout: nobody saw these nodes */
         a->top = top;
-        a->node_count = count;
+        __atomic_store_n(&a->node_count, count, __ATOMIC_RELAXED);
         a->hole = a->exports;
         while (a->hole && a->hole->end <= top) a->hole = a->hole->next;
         char *end = a->data.base + a->data.committed;
