@@ -8,7 +8,7 @@
 typedef struct hole { int64_t at, bytes; } hole;
 typedef struct slab {
     gd_span region[GD_REGIONS];
-    int64_t used;
+    int64_t used, touched; /* end of the last parameter; end of what ever held one and may not be zero */
     hole *holes; /* freed parameters' places, by offset, none adjacent */
     int64_t hole_count, hole_room;
 } slab;
@@ -88,12 +88,13 @@ static gd_status slab_take(slab *s, int64_t bytes, void **ptr) {
     GD_TRY(slab_open(s));
     if (gd_allocation_fails()) return gd_fail(GD_ERR_MEMORY, "parameters: %lld bytes refused (a failure asked for by a test)", (long long)bytes);
     int64_t at = take_hole(s, bytes);
-    bool reused = at >= 0;
-    if (!reused) {
+    if (at < 0) {
         at = s->used;
         for (int r = 0; r < GD_REGIONS; r++) GD_TRY(gd_span_commit(&s->region[r], at + bytes, "parameters"));
         s->used = at + bytes;
     }
+    bool reused = at < s->touched;
+    if (s->touched < s->used) s->touched = s->used;
     for (int r = 0; r < GD_REGIONS; r++) {
         ptr[r] = s->region[r].base + at;
         if (reused) memset(ptr[r], 0, (size_t)bytes);
