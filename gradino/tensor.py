@@ -320,7 +320,7 @@ class Tensor(Arithmetic, Reductions, Shaping):
         return wrap(lib.gd_detach(self._h))
 
     def keep(self) -> Tensor:
-        """A copy in the enclosing arena, for a value that outlives the current step."""
+        """A copy without history in the enclosing arena, for a value that outlives the current step."""
         return wrap(lib.gd_keep(self._h, 0))
 
     # ---- copies and dtypes ----------------------------------------------------------------------------------
