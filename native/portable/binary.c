@@ -20,6 +20,15 @@
     GD_LOOP2(op##_bool, uint8_t, uint8_t, expression) \
     GD_ELEMENTWISE(op, 2, GD_TILE_LIGHT, op##_f32, op##_f64, op##_i64, op##_i32, op##_bool)
 
+/* An op that is another one with its inputs exchanged. */
+#define SWAPPED(op, other)                          \
+    void GD_KERNEL(op)(const gd_args *a) {          \
+        const gd_view *in[] = {a->in[1], a->in[0]}; \
+        gd_args exchanged = *a;                     \
+        exchanged.in = in;                          \
+        GD_KERNEL(other)(&exchanged);               \
+    }
+
 /* Integers compute in the unsigned type u, which wraps without undefined behaviour. Bool is the
  * ring where it is closed: or, exclusive or, and. */
 BINARY(add, GD_TILE_LIGHT, x + y, x + y, (u)x + (u)y, x | y)
@@ -45,8 +54,8 @@ COMPARE(eq, x == y)
 COMPARE(ne, x != y)
 COMPARE(lt, x < y)
 COMPARE(le, x <= y)
-COMPARE(gt, x > y)
-COMPARE(ge, x >= y)
+SWAPPED(gt, lt)
+SWAPPED(ge, le)
 COMPARE(logical_and, (x != 0) & (y != 0))
 COMPARE(logical_or, (x != 0) | (y != 0))
 COMPARE(logical_xor, (x != 0) ^ (y != 0))
