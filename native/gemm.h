@@ -26,6 +26,12 @@ typedef struct gd_gemm_args {
     uint8_t dtype; /* GD_FLOAT32 or GD_FLOAT64 */
 } gd_gemm_args;
 
+/* Bytes at the start of linear's workspace for a bias that does not lie side by side. */
+static inline int64_t gd_linear_bias_bytes(const gd_view *bias) {
+    if (!bias || bias->strides[3] == 1 || bias->shape[3] == 1) return 0;
+    return (bias->shape[3] * gd_dtype_bytes(bias->dtype) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+}
+
 #pragma GCC visibility push(hidden)
 /* Bytes of workspace gd_gemm needs for this product, on any ISA; depends on gd_parallel_width(). */
 int64_t gd_gemm_workspace(int64_t m, int64_t n, int64_t k, int dtype);

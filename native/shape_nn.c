@@ -81,7 +81,7 @@ gd_status gd_shape_linear(gd_shape_call *c) {
     if (b && (b->rank != 1 || b->shape[3] != w->shape[2]))
         return gd_fail(GD_ERR_SHAPE, "linear: bias is %s, must be (%lld,)", gd_text_view(b), (long long)w->shape[2]);
     int64_t shape[GD_DIMS] = {x->shape[0], x->shape[1], x->shape[2], w->shape[2]};
-    c->workspace = gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], x->shape[3], x->dtype);
+    c->workspace = gd_linear_bias_bytes(b) + gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], x->shape[3], x->dtype);
     return gd_shape_out(c, 0, x->rank, shape + GD_DIMS - x->rank, x->dtype);
 }
 

@@ -1,6 +1,4 @@
 /* matmul.c - matmul and linear; integers with plain loops, floats through the matrix product. */
-#include <string.h>
-
 #include "matmul_driver.h"
 
 /* out (M, N) += a (M, K) b (K, N), wrapping. */

@@ -1,5 +1,7 @@
 /* matmul_driver.h - matmul and linear as calls of the matrix product, for every ISA: which
  * dimensions merge into rows, and who computes which of many small products. */
+#include <string.h>
+
 #include "../gemm.h"
 #include "../gemm_blocks.h"
 #include "../thread.h"
@@ -78,14 +80,23 @@ static void matmul_float(const gd_args *args) {
     run_products(&p);
 }
 
+/* The bias as the product wants it, side by side. */
+static const void *flat_bias(const gd_view *bias, void *workspace) {
+    if (!bias || gd_linear_bias_bytes(bias) == 0) return bias ? bias->data : NULL;
+    const int64_t esize = gd_dtype_bytes(bias->dtype);
+    for (int64_t j = 0; j < bias->shape[3]; j++)
+        memcpy((char *)workspace + j * esize, (const char *)bias->data + j * bias->strides[3] * esize, (size_t)esize);
+    return workspace;
+}
+
 /* out (..., N) = x (..., K) w^T + bias; w (N, K), bias (N) or absent */
 static void linear_float(const gd_args *args) {
     const gd_view *x = args->in[0], *w = args->in[1], *bias = args->nin > 2 ? args->in[2] : NULL, *out = args->out[0];
     products p = {.count = {x->shape[0], x->shape[1], x->shape[2]},
                   .a = {x->strides[0], x->strides[1], x->strides[2]},
-                  .workspace = args->workspace};
+                  .workspace = args->workspace ? (char *)args->workspace + gd_linear_bias_bytes(bias) : NULL};
     p.g = (gd_gemm_args){.n = w->shape[2], .k = w->shape[3], .a = x->data, .a_cs = x->strides[3], .b = w->data,
                          .b_rs = w->strides[3], .b_cs = w->strides[2], .c = out->data, .c_rs = w->shape[2],
-                         .bias = bias ? bias->data : NULL, .dtype = out->dtype};
+                         .bias = flat_bias(bias, args->workspace), .dtype = out->dtype};
     run_products(&p);
 }
