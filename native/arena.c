@@ -1,9 +1,9 @@
-/* arena.c - arenas: bump allocation in reserved address space, marks, resets, exports that outlive them.
+/* arena.c - arenas: bump allocation in reserved address space, marks and resets.
  * Every tensor is one node (a fixed-size record) in the arena's node span and its bytes in the data span. */
 #include "engine.h"
 
+#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 gd_arena gd_arenas[GD_MAX_ARENAS];
@@ -16,10 +16,14 @@ static const int64_t WARN_BYTES = (int64_t)256 << 20, WARN_NODES = 1 << 20;
 static atomic_bool warned;
 static atomic_flag table_lock = ATOMIC_FLAG_INIT;
 
-static void lock_table(void) {
-    while (atomic_flag_test_and_set_explicit(&table_lock, memory_order_acquire)) {}
-}
+static void lock_table(void) { gd_flag_lock(&table_lock); }
 static void unlock_table(void) { atomic_flag_clear_explicit(&table_lock, memory_order_release); }
+
+/* A short spin, then the processor for whoever holds it. */
+void gd_flag_wait(atomic_flag *flag) {
+    for (int tries = 0; atomic_flag_test_and_set_explicit(flag, memory_order_acquire); tries++)
+        if (tries >= 64) sched_yield();
+}
 
 static char *align_up(char *p) { return (char *)(((uintptr_t)p + GD_ALIGN - 1) & ~(uintptr_t)(GD_ALIGN - 1)); }
 
@@ -30,11 +34,16 @@ static void set_limit(gd_arena *a) {
     a->limit = a->hole && a->hole->start < end ? a->hole->start : end;
 }
 
-/* The first export that the top has not passed yet. */
-static void find_hole(gd_arena *a) {
-    a->hole = a->exports;
-    while (a->hole && a->hole->end <= a->top) a->hole = a->hole->next;
+void gd_arena_set_hole(gd_arena *a, gd_export *hole) {
+    a->hole = hole;
     set_limit(a);
+}
+
+/* After the top went down. An export is wholly above the top or wholly below it. */
+static void find_hole(gd_arena *a) {
+    gd_export *hole = a->hole, *before = hole ? hole->prev : a->exports_tail;
+    for (; before && before->start >= a->top; before = before->prev) hole = before;
+    gd_arena_set_hole(a, hole);
 }
 
 static gd_status out_of_memory(gd_arena *a, int64_t bytes, const char *why) {
@@ -64,6 +73,17 @@ static gd_status make_room(gd_arena *a, int64_t bytes) {
     return GD_OK;
 }
 
+/* Notes who allocates. */
+static void note_thread(gd_arena *a) {
+    gd_thread *self = gd_self();
+    if (a->last_thread == self) return;
+    a->last_thread = self;
+    a->own_top = a->top;
+    a->own_nodes = a->node_count;
+}
+
+static void set_node_count(gd_arena *a, int64_t count) { __atomic_store_n(&a->node_count, count, __ATOMIC_RELEASE); }
+
 void *gd_arena_bytes(gd_arena *a, int64_t bytes) {
     if (__builtin_expect(gd_allocation_fails(), 0)) {
         out_of_memory(a, bytes, " (a failure asked for by a test)");
@@ -74,16 +94,12 @@ void *gd_arena_bytes(gd_arena *a, int64_t bytes) {
         return NULL;
     }
     bytes = (bytes + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+    note_thread(a);
     if (__builtin_expect(a->limit - a->top < bytes, 0) && make_room(a, bytes) < 0) return NULL;
     char *p = a->top;
     a->top += bytes;
     a->allocations++;
     if (a->top - a->data.base > a->high_water) a->high_water = a->top - a->data.base;
-    gd_thread *self = gd_self();
-    if (a->last_thread != self) {
-        a->last_thread = self;
-        a->switches++;
-    }
     return p;
 }
 
@@ -105,49 +121,51 @@ gd_node *gd_arena_node(gd_arena *a) {
         out_of_memory(a, (int64_t)sizeof(gd_node), " (a failure asked for by a test)");
         return NULL;
     }
+    note_thread(a);
     if (__builtin_expect(a->node_count >= a->node_ready, 0) && grow_nodes(a) < 0) return NULL;
     gd_node *n = &a->nodes[a->node_count];
     n->self = n->base = (gd_tensor)a->epoch << (GD_INDEX_BITS + GD_ARENA_BITS) | (gd_tensor)a->id << GD_INDEX_BITS | (gd_tensor)a->node_count;
-    n->in = NULL;
-    n->param = NULL;
-    n->grad = n->acc = 0;
-    n->version = n->own_version = n->nin = n->stamp = n->capture = 0;
-    n->op = -1;
-    n->flags = GD_LEAF;
-    n->nout = 1;
-    n->out_index = 0;
-    __atomic_store_n(&a->node_count, a->node_count + 1, __ATOMIC_RELAXED);
+    gd_node_clear(n);
+    set_node_count(a, a->node_count + 1);
     return n;
 }
 
-gd_place gd_arena_place(gd_arena *a) { return (gd_place){a->top, a->node_count, a->switches}; }
+gd_place gd_arena_place(gd_arena *a) {
+    gd_arena_lock(a);
+    gd_place place = {a->top, a->node_count};
+    gd_arena_unlock(a);
+    return place;
+}
 
 static bool epoch_left(const gd_arena *a) { return a->epoch < LAST_EPOCH; }
 
 /* Keeps the first `nodes` tensors. The new epoch makes every handle of the others stale, also when
  * their places are used again. */
 static void lower(gd_arena *a, char *top, int64_t nodes) {
-    __atomic_store_n(&a->node_count, nodes, __ATOMIC_RELAXED);
     a->epoch++;
-    a->top = top;
+    gd_arena_undo(a, (gd_place){top, nodes});
+    if (top < a->own_top) a->own_top = top;
+    if (nodes < a->own_nodes) a->own_nodes = nodes;
+}
+
+void gd_arena_undo(gd_arena *a, gd_place place) {
+    set_node_count(a, place.nodes);
+    a->top = place.top;
     find_hole(a);
 }
 
 bool gd_arena_return(gd_arena *a, gd_place place) {
     gd_arena_lock(a);
-    /* one switch may be our own first allocation after somebody else's last */
-    bool alone = a->last_thread == gd_self() && a->switches <= place.switches + 1 && epoch_left(a);
-    if (alone) lower(a, place.top, place.nodes);
+    bool same = place.top == a->top && place.nodes == a->node_count;
+    bool own = a->last_thread == gd_self() && place.top >= a->own_top && place.nodes >= a->own_nodes && epoch_left(a);
+    if (own && !same) lower(a, place.top, place.nodes);
     gd_arena_unlock(a);
-    return alone;
+    return own || same;
 }
 
 void gd_arena_drop_bytes(gd_arena *a, char *from, char *to) {
     gd_arena_lock(a);
-    if (a->top == to) {
-        a->top = from;
-        if (a->exports) find_hole(a);
-    }
+    if (a->top == to) a->top = from; /* no export lies between */
     gd_arena_unlock(a);
 }
 
@@ -158,17 +176,20 @@ static void arena_setup(gd_arena *a, gd_span data, gd_span nodes, const char *na
     a->nodes_span = nodes;
     a->top = data.base;
     a->nodes = (gd_node *)(void *)nodes.base;
-    __atomic_store_n(&a->node_count, 0, __ATOMIC_RELAXED);
+    set_node_count(a, 0);
     a->node_ready = nodes.committed / (int64_t)sizeof(gd_node);
     a->exports = a->exports_tail = a->hole = NULL;
     a->last_thread = NULL;
-    a->switches = 0;
+    a->own_top = data.base;
+    a->own_nodes = 0;
     a->high_water = a->allocations = a->resets = 0;
     a->open_scopes = 0;
-    a->is_open = true;
-    a->closing = a->is_step = a->is_permanent = false;
+    a->closing = a->is_step = false;
+    a->is_permanent = a->id == GD_PERMANENT;
+    a->first_epoch = a->epoch;
     snprintf(a->name, sizeof a->name, "%s", name && *name ? name : "arena");
     set_limit(a);
+    a->is_open = true;
 }
 
 static gd_arena *arena_open(int id_from, int64_t reserve, int64_t commit, const char *name) {
@@ -195,8 +216,8 @@ static gd_arena *arena_open(int id_from, int64_t reserve, int64_t commit, const 
     }
     lock_table();
     gd_arena *a = NULL;
-    for (int id = id_from; id < GD_MAX_ARENAS && !a; id++)
-        if (!gd_arenas[id].is_open && epoch_left(&gd_arenas[id])) a = &gd_arenas[id];
+    for (int id = id_from; id < GD_MAX_ARENAS && !a; id++) /* half of the epochs at least are left for its resets */
+        if (!gd_arenas[id].is_open && gd_arenas[id].epoch < LAST_EPOCH / 2) a = &gd_arenas[id];
     if (a) {
         a->id = (uint32_t)(a - gd_arenas);
         a->epoch++;
@@ -217,8 +238,8 @@ gd_arena *gd_arena_permanent(void) {
     gd_arena *a = &gd_arenas[GD_PERMANENT];
     if (__builtin_expect(a->is_open, 1)) return a;
     static atomic_flag once = ATOMIC_FLAG_INIT;
-    while (atomic_flag_test_and_set(&once)) {}
-    if (!a->is_open && (a = arena_open(GD_PERMANENT, 0, 0, "permanent"))) a->is_permanent = true;
+    gd_flag_lock(&once);
+    if (!a->is_open) a = arena_open(GD_PERMANENT, 0, 0, "permanent");
     atomic_flag_clear(&once);
     return a;
 }
@@ -229,11 +250,13 @@ static gd_status check_open(const gd_arena *a, const char *what) {
     return GD_OK;
 }
 
-static void release(gd_arena *a) {
+void gd_arena_release(gd_arena *a) {
+    lock_table();
     gd_span_release(&a->data);
     gd_span_release(&a->nodes_span);
     a->nodes = NULL;
     a->is_open = false;
+    unlock_table();
 }
 
 /* Gives back the pages that no export needs; the arena itself goes with its last export. */
@@ -243,10 +266,12 @@ static void discard_unexported(gd_arena *a) {
     for (gd_export *e = a->exports;; e = e->next) {
         char *to = e ? (char *)((intptr_t)e->start & -page) : a->data.base + a->data.committed / page * page;
         if (to > from) madvise(from, (size_t)(to - from), MADV_DONTNEED);
-        if (!e) return;
+        if (!e) break;
         char *after = (char *)(((intptr_t)e->end + page - 1) & -page);
         if (after > from) from = after;
     }
+    gd_span_release(&a->nodes_span);
+    a->nodes = NULL;
 }
 
 gd_status gd_arena_close(gd_arena *a) {
@@ -259,11 +284,7 @@ gd_status gd_arena_close(gd_arena *a) {
     bool kept = a->exports != NULL;
     if (kept) discard_unexported(a);
     gd_arena_unlock(a);
-    if (!kept) {
-        lock_table();
-        release(a);
-        unlock_table();
-    }
+    if (!kept) gd_arena_release(a);
     return GD_OK;
 }
 
@@ -304,9 +325,14 @@ gd_status gd_arena_rewind(gd_arena *a, gd_tensor mark) {
     return GD_OK;
 }
 
-gd_arena_stats gd_arena_get_stats(const gd_arena *a) {
-    if (!a || !a->is_open || a->closing) return (gd_arena_stats){0};
-    return (gd_arena_stats){a->data.reserved, a->data.committed, a->top - a->data.base, a->high_water, a->allocations, a->resets};
+gd_arena_stats gd_arena_get_stats(const gd_arena *arena) {
+    gd_arena_stats stats = {0};
+    if (!arena || !arena->is_open) return stats;
+    gd_arena *a = &gd_arenas[arena->id]; /* the lock is not part of what is constant */
+    gd_arena_lock(a);
+    if (!a->closing) stats = (gd_arena_stats){a->data.reserved, a->data.committed, a->top - a->data.base, a->high_water, a->allocations, a->resets};
+    gd_arena_unlock(a);
+    return stats;
 }
 
 const char *gd_arena_name(const gd_arena *a) { return a ? a->name : ""; }
@@ -321,58 +347,6 @@ int64_t gd_arena_list(gd_arena **out, int64_t capacity) {
     for (int id = 0; id < GD_MAX_ARENAS; id++)
         if (gd_arenas[id].is_open && !gd_arenas[id].closing && count++ < capacity) out[count - 1] = &gd_arenas[id];
     return count;
-}
-
-/* ---- Exports -------------------------------------------------------------------------------------------- */
-
-gd_export *gd_export_open(gd_tensor t) {
-    gd_node *n = gd_node_of(t, "numpy");
-    if (!n) return NULL;
-    gd_node *storage = gd_storage(n);
-    gd_arena *a = gd_arena_by_handle(storage->self);
-    gd_export *e = malloc(sizeof *e);
-    if (!e) {
-        gd_fail(GD_ERR_MEMORY, "numpy: no memory for an export");
-        return NULL;
-    }
-    *e = (gd_export){.arena = a, .start = storage->v.data};
-    e->end = align_up(e->start + gd_numel(&storage->v) * gd_dtype_bytes(storage->v.dtype));
-    gd_arena_lock(a);
-    if (e->start < a->data.base || e->start >= a->data.base + a->data.reserved) {
-        e->arena = NULL; /* a parameter or borrowed memory: nothing of the arena to protect */
-    } else {
-        gd_export *before = a->exports_tail;
-        while (before && before->start > e->start) before = before->prev;
-        e->prev = before;
-        e->next = before ? before->next : a->exports;
-        *(e->prev ? &e->prev->next : &a->exports) = e;
-        *(e->next ? &e->next->prev : &a->exports_tail) = e;
-    }
-    gd_arena_unlock(a);
-    return e;
-}
-
-void gd_export_close(gd_export *e) {
-    if (!e) return;
-    gd_arena *a = e->arena;
-    bool last = false;
-    if (a) {
-        gd_arena_lock(a);
-        *(e->prev ? &e->prev->next : &a->exports) = e->next;
-        *(e->next ? &e->next->prev : &a->exports_tail) = e->prev;
-        if (a->hole == e) {
-            a->hole = e->next;
-            set_limit(a);
-        }
-        last = a->closing && !a->exports;
-        gd_arena_unlock(a);
-    }
-    free(e);
-    if (last) {
-        lock_table();
-        release(a);
-        unlock_table();
-    }
 }
 
 /* ---- Fork -------------------------------------------------------------------------------------------------- */

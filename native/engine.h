@@ -26,7 +26,7 @@ enum gd_node_flag {
     GD_OWNED = 1 << 8,       /* backward: `acc` belongs to this node alone, may be added to in place */
     GD_GRAD_SET = 1 << 9,    /* .grad is there */
     GD_GRAD_SEEN = 1 << 10,  /* .grad was handed out */
-    GD_GRAD_BUFFER = 1 << 11, /* is the gradient of a parameter: its memory is used again after zero_grad */
+    GD_GRAD_BUFFER = 1 << 11, /* is the gradient or a moment of a leaf: its memory is used again for the next one */
     GD_USEFUL = 1 << 12      /* backward: a wanted input is reachable from here */
 };
 
@@ -55,7 +55,8 @@ typedef struct gd_node {
 
 /* Memory that outlives a reset for the sake of a caller's view. Sorted by address within its arena. */
 struct gd_export {
-    gd_arena *arena;
+    gd_arena *arena;            /* NULL where no arena owns the bytes */
+    struct gd_param *param;     /* the parameter whose place in the slab must not be used again, or NULL */
     char *start, *end;
     gd_export *prev, *next;
 };
@@ -67,17 +68,19 @@ typedef struct gd_span { /* reserved address space, committed from the front */
 
 struct gd_arena {
     atomic_flag lock;
-    uint32_t id, epoch;
+    uint32_t id, epoch, first_epoch; /* first: since it was opened */
     gd_span data, nodes_span;
     char *top, *limit;          /* next free byte; end of what may be used without a look (committed, next hole) */
     gd_node *nodes;
-    int64_t node_count, node_ready; /* in use; committed. The first is read without the lock: see gd_node_peek */
+    int64_t node_count, node_ready; /* in use (read without the lock by gd_node_peek); committed */
     gd_export *exports, *exports_tail, *hole; /* hole: the first export at or above top that must be skipped */
-    void *last_thread;          /* who allocated last, and how often that changed: a rewind must be alone */
-    uint64_t switches;
+    void *last_thread;          /* who allocated last, */
+    char *own_top;              /* and from where on all is that thread's: */
+    int64_t own_nodes;          /* it may go back so far without taking what another one made */
     int64_t high_water, allocations, resets;
-    int open_scopes;
-    bool is_open, is_permanent, is_step, closing;
+    atomic_int open_scopes;
+    atomic_bool is_open;
+    bool is_permanent, is_step, closing;
     char name[48];
 };
 
@@ -105,9 +108,11 @@ gd_thread *gd_thread_start(void);
 static inline gd_thread *gd_self(void) { return __builtin_expect(gd_thread_self != NULL, 1) ? gd_thread_self : gd_thread_start(); }
 
 /* ---- Arenas ----------------------------------------------------------------------------------------- */
-static inline void gd_arena_lock(gd_arena *a) {
-    while (__builtin_expect(atomic_flag_test_and_set_explicit(&a->lock, memory_order_acquire), 0)) {}
+void gd_flag_wait(atomic_flag *flag); /* until this thread has set it: the slow part of a lock */
+static inline void gd_flag_lock(atomic_flag *flag) {
+    if (__builtin_expect(atomic_flag_test_and_set_explicit(flag, memory_order_acquire), 0)) gd_flag_wait(flag);
 }
+static inline void gd_arena_lock(gd_arena *a) { gd_flag_lock(&a->lock); }
 static inline void gd_arena_unlock(gd_arena *a) { atomic_flag_clear_explicit(&a->lock, memory_order_release); }
 
 /* Bytes at the top of the arena, 64-byte aligned, uninitialised; NULL with an error set. Lock held. */
@@ -115,12 +120,23 @@ void *gd_arena_bytes(gd_arena *a, int64_t bytes);
 /* A node with handle and defaults set (leaf, no op). Lock held. NULL with an error set. */
 gd_node *gd_arena_node(gd_arena *a);
 /* A place in the arena that this thread can return to as long as nobody else has allocated. */
-typedef struct gd_place { char *top; int64_t nodes; uint64_t switches; } gd_place;
+typedef struct gd_place { char *top; int64_t nodes; } gd_place;
 gd_place gd_arena_place(gd_arena *a);
 /* Forgets what was allocated since; false if another thread has allocated meanwhile (nothing done). */
 bool gd_arena_return(gd_arena *a, gd_place place);
+/* The same inside one stretch with the lock held: nobody has seen what is forgotten. */
+void gd_arena_undo(gd_arena *a, gd_place place);
+/* For a call made of several ops: passes its result on, and on failure forgets what the first ones made. */
+static inline gd_tensor gd_or_return(gd_arena *a, gd_place place, gd_tensor result) {
+    if (__builtin_expect(!result, 0) && a) gd_arena_return(a, place);
+    return result;
+}
 /* Lowers the top after workspace was used; nodes stay. */
 void gd_arena_drop_bytes(gd_arena *a, char *from, char *to);
+/* The next export that the top must step over. Lock held. */
+void gd_arena_set_hole(gd_arena *a, gd_export *hole);
+/* Frees the memory of a closed arena whose last export is gone. */
+void gd_arena_release(gd_arena *a);
 void gd_arena_lock_all(void);   /* around fork */
 void gd_arena_unlock_all(void);
 
@@ -128,17 +144,18 @@ void gd_arena_unlock_all(void);
 gd_status gd_span_reserve(gd_span *s, int64_t bytes, bool exact, const char *what);
 gd_status gd_span_commit(gd_span *s, int64_t bytes, const char *what); /* at least `bytes` from the front */
 void gd_span_release(gd_span *s);
+/* Zeros committed bytes; of many, the pages go back to the system. */
+void gd_zero_pages(void *from, int64_t bytes);
 /* Tests: true when this allocation is to fail. */
 bool gd_allocation_fails(void);
 
 /* ---- Nodes ------------------------------------------------------------------------------------------- */
 gd_node *gd_node_missing(gd_tensor h, const char *who); /* sets the error, returns NULL */
 
-/* Not locked: others may be adding nodes meanwhile, only not this one. */
 static inline gd_node *gd_node_peek(gd_tensor h) {
     gd_arena *a = &gd_arenas[(h >> GD_INDEX_BITS) & (GD_MAX_ARENAS - 1)];
     int64_t index = (int64_t)(h & (GD_MAX_NODES - 1));
-    return index < __atomic_load_n(&a->node_count, __ATOMIC_RELAXED) && a->nodes[index].self == h ? &a->nodes[index] : NULL;
+    return index < __atomic_load_n(&a->node_count, __ATOMIC_ACQUIRE) && a->nodes[index].self == h ? &a->nodes[index] : NULL;
 }
 /* The node of a handle, or NULL with GD_ERR_STALE set. `who` names the op for the message. */
 static inline gd_node *gd_node_of(gd_tensor h, const char *who) {
@@ -152,6 +169,17 @@ static inline gd_node *gd_storage(gd_node *n) { return n->base == n->self ? n : 
 static inline uint32_t gd_storage_version(gd_node *n) {
     gd_node *s = gd_storage(n);
     return s ? s->version : 0;
+}
+/* All but handle and view, as of a new leaf. */
+static inline void gd_node_clear(gd_node *n) {
+    n->in = NULL;
+    n->param = NULL;
+    n->grad = n->acc = 0;
+    n->version = n->own_version = n->nin = n->stamp = n->capture = 0;
+    n->op = -1;
+    n->flags = GD_LEAF;
+    n->nout = 1;
+    n->out_index = 0;
 }
 /* Makes old handles of a permanent node stale and gives it a new one. */
 void gd_node_retag(gd_node *n);
@@ -208,6 +236,8 @@ gd_tensor gd_record(int op, const gd_tensor *in, int64_t nin, const gd_attr *att
 void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr);
 /* A copy of src's elements into dst (same shape or broadcast), casting. No versions, no graph. */
 void gd_copy_view(gd_view *dst, const gd_view *src);
+/* The same where both may share memory: through a copy. */
+gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src, const char *who);
 
 /* ---- Autograd ------------------------------------------------------------------------------------------ */
 typedef struct gd_vjp {
@@ -232,15 +262,24 @@ typedef struct gd_param {
     gd_tensor state[GD_REGIONS]; /* a tensor over each, made on demand; [0] is the parameter */
     void *max_exp_avg_sq;        /* amsgrad only */
     const gd_optimizer *owner;   /* whose moments these are */
+    struct gd_param *next;       /* among the records of freed parameters */
     int64_t bytes;               /* of one region, 64-byte multiple */
+    int64_t holds;               /* exports of its values */
     uint8_t used;                /* bit per region that holds something */
     uint8_t dtype;
-    bool in_slab;
+    bool in_slab, freed;
 } gd_param;
 /* Gives a plain leaf the buffers an optimizer needs (in the permanent arena). */
 gd_status gd_param_adopt(gd_node *n);
 /* The gradient tensor of a parameter, made on demand; 0 with an error set. */
 gd_tensor gd_param_state_tensor(gd_node *n, int which);
+/* While a parameter is held its place in the slab is not used again, even if it is freed. */
+void gd_param_hold(gd_param *p);
+void gd_param_drop(gd_param *p);
+/* Memory for amsgrad's maximum. */
+gd_status gd_param_amsgrad(gd_param *p);
+void gd_param_lock(void);   /* around fork */
+void gd_param_unlock(void);
 void gd_grad_clear(gd_node *n);
 gd_status gd_optimizer_apply(gd_optimizer *o, gd_node *parameter, const void *grad); /* one parameter, inside backward */
 bool gd_optimizer_has(const gd_optimizer *o, gd_tensor parameter);

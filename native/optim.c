@@ -102,20 +102,9 @@ static gd_status claim(const gd_optimizer *o, const gd_hyper *h, gd_node *n, con
     return GD_OK;
 }
 
-static gd_status amsgrad_memory(gd_param *p) {
-    if (p->max_exp_avg_sq) return GD_OK;
-    gd_arena *a = gd_arena_permanent();
-    gd_arena_lock(a);
-    p->max_exp_avg_sq = gd_arena_bytes(a, p->bytes);
-    gd_arena_unlock(a);
-    if (!p->max_exp_avg_sq) return gd_last_status();
-    memset(p->max_exp_avg_sq, 0, (size_t)p->bytes);
-    return GD_OK;
-}
-
 static gd_status prepare(const gd_optimizer *o, const gd_hyper *h, gd_node *n, const entry *e) {
     GD_TRY(claim(o, h, n, e));
-    return h->amsgrad && o->kind != GD_SGD ? amsgrad_memory(n->param) : GD_OK;
+    return h->amsgrad && o->kind != GD_SGD ? gd_param_amsgrad(n->param) : GD_OK;
 }
 
 /* Updates `bytes` of memory from parameter p on. step: number of this update, from 1. */

@@ -8,18 +8,18 @@
 typedef struct hole { int64_t at, bytes; } hole;
 typedef struct slab {
     gd_span region[GD_REGIONS];
-    int64_t used, touched; /* end of the last parameter; end of what ever held one and may not be zero */
-    hole *holes; /* freed parameters' places, by offset, none adjacent */
+    int64_t used, taken; /* bytes from the front; places in use */
+    hole *holes; /* places given back, by offset, none adjacent */
     int64_t hole_count, hole_room;
 } slab;
 
 static const int64_t SLAB_RESERVE = (int64_t)16 << 30;
 static slab slabs[2]; /* float32, float64 */
 static pthread_mutex_t slab_mutex = PTHREAD_MUTEX_INITIALIZER;
+static gd_param *spare; /* records of freed parameters, with their nodes */
 
-static void mutex_before_fork(void) { pthread_mutex_lock(&slab_mutex); }
-static void mutex_after_fork(void) { pthread_mutex_unlock(&slab_mutex); }
-__attribute__((constructor)) static void param_load(void) { pthread_atfork(mutex_before_fork, mutex_after_fork, mutex_after_fork); }
+void gd_param_lock(void) { pthread_mutex_lock(&slab_mutex); }
+void gd_param_unlock(void) { pthread_mutex_unlock(&slab_mutex); }
 
 /* ---- Places in the slab (slab_mutex held) ------------------------------------------------------------------- */
 
@@ -52,7 +52,18 @@ static int64_t take_hole(slab *s, int64_t bytes) {
     return -1;
 }
 
-static gd_status add_hole(slab *s, int64_t at, int64_t bytes) {
+/* Room for as many holes as there can be with one place more: between two of them lies a place in use. */
+static gd_status make_hole_room(slab *s) {
+    if (s->taken + 2 <= s->hole_room) return GD_OK;
+    int64_t room = s->hole_room ? 2 * s->hole_room : 64;
+    hole *bigger = realloc(s->holes, sizeof *bigger * (size_t)room);
+    if (!bigger) return gd_fail(GD_ERR_MEMORY, "parameters: no memory to keep a list of %lld places", (long long)room);
+    s->holes = bigger;
+    s->hole_room = room;
+    return GD_OK;
+}
+
+static void add_hole(slab *s, int64_t at, int64_t bytes) {
     int64_t i = 0;
     while (i < s->hole_count && s->holes[i].at < at) i++;
     bool joins_left = i > 0 && s->holes[i - 1].at + s->holes[i - 1].bytes == at;
@@ -66,13 +77,6 @@ static gd_status add_hole(slab *s, int64_t at, int64_t bytes) {
         s->holes[i].at = at;
         s->holes[i].bytes += bytes;
     } else {
-        if (s->hole_count == s->hole_room) {
-            int64_t room = s->hole_room ? 2 * s->hole_room : 64;
-            hole *bigger = realloc(s->holes, sizeof *bigger * (size_t)room);
-            if (!bigger) return gd_fail(GD_ERR_MEMORY, "parameters: no memory to note a freed one");
-            s->holes = bigger;
-            s->hole_room = room;
-        }
         memmove(&s->holes[i + 1], &s->holes[i], sizeof *s->holes * (size_t)(s->hole_count++ - i));
         s->holes[i] = (hole){at, bytes};
     }
@@ -81,11 +85,15 @@ static gd_status add_hole(slab *s, int64_t at, int64_t bytes) {
         s->used = last->at;
         s->hole_count--;
     }
-    return GD_OK;
+    s->taken--;
 }
 
+static slab *slab_of(int dtype) { return &slabs[dtype == GD_FLOAT64]; }
+
+/* The same `bytes` in all regions. What is not in use is always zero. */
 static gd_status slab_take(slab *s, int64_t bytes, void **ptr) {
     GD_TRY(slab_open(s));
+    GD_TRY(make_hole_room(s));
     if (gd_allocation_fails()) return gd_fail(GD_ERR_MEMORY, "parameters: %lld bytes refused (a failure asked for by a test)", (long long)bytes);
     int64_t at = take_hole(s, bytes);
     if (at < 0) {
@@ -93,23 +101,66 @@ static gd_status slab_take(slab *s, int64_t bytes, void **ptr) {
         for (int r = 0; r < GD_REGIONS; r++) GD_TRY(gd_span_commit(&s->region[r], at + bytes, "parameters"));
         s->used = at + bytes;
     }
-    bool reused = at < s->touched;
-    if (s->touched < s->used) s->touched = s->used;
-    for (int r = 0; r < GD_REGIONS; r++) {
-        ptr[r] = s->region[r].base + at;
-        if (reused) memset(ptr[r], 0, (size_t)bytes);
-    }
+    s->taken++;
+    for (int r = 0; r < GD_REGIONS; r++) ptr[r] = s->region[r].base + at;
     return GD_OK;
 }
 
+static void slab_give_back(slab *s, const void *ptr, int64_t bytes) { add_hole(s, (const char *)ptr - s->region[0].base, bytes); }
+
 /* ---- Parameters ------------------------------------------------------------------------------------------------- */
 
-static gd_param *param_record(gd_arena *a) {
+static int64_t rounded_bytes(const gd_view *v) {
+    int64_t bytes = (gd_numel(v) * gd_dtype_bytes(v->dtype) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+    return bytes ? bytes : GD_ALIGN;
+}
+
+/* A record and its node in the permanent arena; those of a freed parameter where there is one. slab_mutex held. */
+static gd_param *new_record(gd_node **node) {
+    if (spare) {
+        gd_param *p = spare;
+        spare = p->next;
+        *node = gd_node_peek(p->state[0]);
+        gd_node_clear(*node);
+        return p;
+    }
+    gd_arena *a = gd_arena_permanent();
     gd_arena_lock(a);
+    gd_place place = {a->top, a->node_count};
     gd_param *p = gd_arena_bytes(a, (int64_t)sizeof *p);
+    *node = p ? gd_arena_node(a) : NULL;
+    if (!*node) gd_arena_undo(a, place);
     gd_arena_unlock(a);
-    if (p) memset(p, 0, sizeof *p);
+    if (!*node) return NULL;
+    memset(p, 0, sizeof *p);
+    p->state[0] = (*node)->self;
     return p;
+}
+
+/* The parameter's handles are stale: its place and its record may be used again. slab_mutex held. */
+static void recycle(gd_param *p) {
+    slab *s = slab_of(p->dtype);
+    for (int r = 0; r < GD_REGIONS; r++)
+        if (r < 2 || p->used >> r & 1) gd_zero_pages(p->ptr[r], p->bytes);
+    slab_give_back(s, p->ptr[0], p->bytes);
+    if (p->max_exp_avg_sq) {
+        gd_zero_pages(p->max_exp_avg_sq, p->bytes);
+        slab_give_back(s, p->max_exp_avg_sq, p->bytes);
+    }
+    gd_param kept = {.next = spare};
+    memcpy(kept.state, p->state, sizeof kept.state);
+    *p = kept;
+    spare = p;
+}
+
+/* What the tensors over a parameter's regions look like. */
+static void describe(gd_param *p, const gd_view *like) {
+    for (int r = 0; r < GD_REGIONS; r++) {
+        gd_node *n = p->state[r] ? gd_node_peek(p->state[r]) : NULL;
+        if (!n) continue;
+        n->v = *like;
+        n->v.data = p->ptr[r];
+    }
 }
 
 gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
@@ -122,52 +173,70 @@ gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
     }
     gd_view v;
     GD_TRY_TENSOR(gd_view_init(&v, src->v.rank, gd_logical_shape(&src->v), src->v.dtype, "Parameter"));
-    int64_t bytes = (gd_numel(&v) * gd_dtype_bytes(v.dtype) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
-    if (bytes == 0) bytes = GD_ALIGN;
-    gd_param *p = param_record(a);
-    if (!p) return 0;
-    pthread_mutex_lock(&slab_mutex);
-    slab *s = &slabs[v.dtype == GD_FLOAT64];
-    gd_status status = slab_take(s, bytes, p->ptr);
+    int64_t bytes = rounded_bytes(&v);
+    void *ptr[GD_REGIONS];
+    gd_param *p = NULL;
     gd_node *n = NULL;
-    if (status >= 0) {
-        gd_arena_lock(a);
-        n = gd_arena_node(a);
-        gd_arena_unlock(a);
-        if (!n) add_hole(s, (char *)p->ptr[0] - s->region[0].base, bytes);
-    }
+    pthread_mutex_lock(&slab_mutex);
+    if (slab_take(slab_of(v.dtype), bytes, ptr) >= 0 && !(p = new_record(&n))) slab_give_back(slab_of(v.dtype), ptr[0], bytes);
     pthread_mutex_unlock(&slab_mutex);
-    if (!n) return 0;
+    if (!p) return 0;
     p->bytes = bytes;
     p->dtype = v.dtype;
     p->in_slab = true;
     p->used = 1;
-    n->v = v;
-    n->v.data = p->ptr[0];
+    memcpy(p->ptr, ptr, sizeof ptr);
+    describe(p, &v);
     n->param = p;
     n->flags |= GD_PARAMETER;
     if (requires_grad) n->flags |= GD_REQUIRES_GRAD;
-    p->state[0] = n->self;
     gd_copy_view(&n->v, &src->v);
     return n->self;
 }
 
-/* Its handle and those of its gradient and moments become stale; its place in the slab is used again. */
+/* Its handle and those of its gradient and moments become stale; its place in the slab is used again, once no
+ * export holds it. */
 gd_status gd_parameter_free(gd_tensor parameter) {
     gd_node *n = gd_node_of(parameter, "Parameter");
     if (!n) return gd_last_status();
     gd_param *p = n->param;
     if (!(n->flags & GD_PARAMETER)) return gd_fail(GD_ERR_VALUE, "Parameter: this tensor is not one");
-    for (int r = 1; r < GD_REGIONS; r++)
-        if (p->state[r]) gd_node_retag(gd_node_peek(p->state[r]));
+    for (int r = 0; r < GD_REGIONS; r++) {
+        gd_node *s = p->state[r] ? gd_node_peek(p->state[r]) : NULL;
+        if (!s) continue;
+        gd_node_retag(s);
+        p->state[r] = s->self;
+    }
     n->flags = GD_LEAF;
     n->param = NULL;
-    gd_node_retag(n);
     pthread_mutex_lock(&slab_mutex);
-    slab *s = &slabs[p->dtype == GD_FLOAT64];
-    gd_status status = add_hole(s, (char *)p->ptr[0] - s->region[0].base, p->bytes);
+    p->freed = true;
+    if (p->holds == 0) recycle(p);
     pthread_mutex_unlock(&slab_mutex);
-    return status;
+    return GD_OK;
+}
+
+void gd_param_hold(gd_param *p) {
+    pthread_mutex_lock(&slab_mutex);
+    p->holds++;
+    pthread_mutex_unlock(&slab_mutex);
+}
+
+void gd_param_drop(gd_param *p) {
+    pthread_mutex_lock(&slab_mutex);
+    if (--p->holds == 0 && p->freed) recycle(p);
+    pthread_mutex_unlock(&slab_mutex);
+}
+
+gd_status gd_param_amsgrad(gd_param *p) {
+    if (p->max_exp_avg_sq) return GD_OK;
+    void *ptr[GD_REGIONS]; /* a place of its own, of which the first region is used */
+    pthread_mutex_lock(&slab_mutex);
+    gd_status status = slab_take(slab_of(p->dtype), p->bytes, ptr);
+    pthread_mutex_unlock(&slab_mutex);
+    GD_TRY(status);
+    p->max_exp_avg_sq = ptr[0];
+    return GD_OK;
 }
 
 gd_status gd_param_adopt(gd_node *n) {
@@ -177,20 +246,19 @@ gd_status gd_param_adopt(gd_node *n) {
         return gd_fail(GD_ERR_VALUE, "optimizer: a tensor of shape %s cannot be optimized: it must be a leaf that requires grad", gd_text_view(&n->v));
     if (home->is_step) return gd_fail(GD_ERR_ARENA, "optimizer: a tensor of shape %s lives in a step arena and would die with it: make it outside", gd_text_view(&n->v));
     if (!gd_is_contiguous(&n->v)) return gd_fail(GD_ERR_VALUE, "optimizer: a strided view of shape %s cannot be optimized: use .contiguous()", gd_text_view(&n->v));
-    gd_param *p = param_record(a);
-    if (!p) return gd_last_status();
-    p->bytes = (gd_numel(&n->v) * gd_dtype_bytes(n->v.dtype) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+    int64_t bytes = rounded_bytes(&n->v), record = ((int64_t)sizeof(gd_param) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+    gd_arena_lock(a);
+    char *memory = gd_arena_bytes(a, record + (GD_REGIONS - 1) * bytes);
+    gd_arena_unlock(a);
+    if (!memory) return gd_last_status();
+    memset(memory, 0, (size_t)(record + (GD_REGIONS - 1) * bytes));
+    gd_param *p = (gd_param *)(void *)memory;
+    p->bytes = bytes;
     p->dtype = n->v.dtype;
     p->used = 1;
     p->ptr[0] = n->v.data;
     p->state[0] = n->self;
-    for (int r = 1; r < GD_REGIONS; r++) {
-        gd_arena_lock(a);
-        p->ptr[r] = gd_arena_bytes(a, p->bytes);
-        gd_arena_unlock(a);
-        if (!p->ptr[r]) return gd_last_status();
-        memset(p->ptr[r], 0, (size_t)p->bytes);
-    }
+    for (int r = 1; r < GD_REGIONS; r++) p->ptr[r] = memory + record + (r - 1) * bytes;
     gd_tensor grad = n->flags & GD_GRAD_SET ? n->grad : 0;
     n->param = p;
     n->grad = 0;
@@ -208,7 +276,7 @@ gd_tensor gd_param_state_tensor(gd_node *n, int which) {
     if (!s) return 0;
     if (gd_view_init(&s->v, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "Parameter") < 0) return 0;
     s->v.data = p->ptr[which];
-    if (which == 1) s->flags |= GD_GRAD_BUFFER;
+    s->flags |= GD_GRAD_BUFFER;
     return p->state[which] = s->self;
 }
 
@@ -263,8 +331,11 @@ gd_status gd_set_grad(gd_tensor t, gd_tensor grad) {
     GD_TRY(gd_view_init(&to, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "grad"));
     if (n->param) {
         to.data = n->param->ptr[1];
-        if (g->v.data != to.data) gd_copy_view(&to, &g->v);
-        n->grad = 0;
+        bool own = n->param->state[1] && g->base == n->param->state[1];
+        if (own && g->v.data == to.data && gd_is_contiguous(&g->v)) return GD_OK; /* p.grad = p.grad */
+        if (own) GD_TRY(gd_copy_overlapping(&to, &g->v, "grad"));
+        else gd_copy_view(&to, &g->v);
+        gd_grad_clear(n); /* the old one, if somebody holds it */
         n->param->used |= 2;
         if (n->param->state[1]) gd_node_peek(n->param->state[1])->version++;
     } else {

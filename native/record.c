@@ -27,8 +27,7 @@ void gd_copy_view(gd_view *dst, const gd_view *src) {
 /* Nodes and bytes for all outputs and the workspace, or nothing at all. */
 static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, int64_t many_inputs, gd_node **nodes, void **workspace, char **after) {
     gd_arena_lock(a);
-    char *top = a->top;
-    int64_t count = a->node_count;
+    gd_place place = {a->top, a->node_count};
     bool ok = true;
     for (int k = 0; k < c->nout && ok; k++) {
         if (view) {
@@ -55,14 +54,7 @@ static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, 
         *after = a->top;
         ok = *workspace != NULL;
     }
-    if (!ok) { /* the lock was held throughout: nobody saw these nodes */
-        a->top = top;
-        __atomic_store_n(&a->node_count, count, __ATOMIC_RELAXED);
-        a->hole = a->exports;
-        while (a->hole && a->hole->end <= top) a->hole = a->hole->next;
-        char *end = a->data.base + a->data.committed;
-        a->limit = a->hole && a->hole->start < end ? a->hole->start : end;
-    }
+    if (!ok) gd_arena_undo(a, place);
     gd_arena_unlock(a);
     return ok ? GD_OK : gd_last_status();
 }

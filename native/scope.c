@@ -20,9 +20,22 @@ static void thread_end(void *p) {
     free(t);
 }
 
+/* A child must not find a lock held by a thread it does not have. In the order in which others nest them. */
+static void before_fork(void) {
+    gd_param_lock();
+    gd_arena_lock_all();
+}
+
+static void after_fork(void) {
+    gd_arena_unlock_all();
+    gd_param_unlock();
+}
+
 __attribute__((constructor)) static void scope_load(void) {
     pthread_key_create(&thread_key, thread_end);
-    pthread_atfork(gd_arena_lock_all, gd_arena_unlock_all, gd_arena_unlock_all);
+    pthread_atfork(before_fork, after_fork, after_fork);
+    gd_thread_start(); /* opens the permanent arena while there is one thread; tried again later if it fails */
+    gd_clear_error();
 }
 
 gd_thread *gd_thread_start(void) {

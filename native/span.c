@@ -10,6 +10,7 @@ enum { PAGE = 4096 };
 static const int64_t HUGE_PAGE = 2 << 20;      /* spans start on a huge page boundary */
 static const int64_t SMALLEST_DEFAULT = 64 << 20; /* a default reserve shrinks to this before it gives up */
 static const int64_t FIRST_COMMIT = 256 << 10, LARGEST_COMMIT = 64 << 20;
+static const int64_t WORTH_RETURNING = 1 << 20; /* fewer bytes are zeroed faster than faulted in again */
 
 static atomic_llong fail_countdown; /* > 0: allocations until one fails */
 static atomic_llong allocation_count;
@@ -84,6 +85,17 @@ gd_status gd_span_commit(gd_span *s, int64_t bytes, const char *what) {
 #endif
     s->committed = target;
     return GD_OK;
+}
+
+void gd_zero_pages(void *from, int64_t bytes) {
+    char *at = from, *end = at + bytes;
+    char *first = (char *)round_up((int64_t)(intptr_t)at, PAGE), *last = (char *)((intptr_t)end & -(intptr_t)PAGE);
+    if (bytes < WORTH_RETURNING || madvise(first, (size_t)(last - first), MADV_DONTNEED) != 0) {
+        memset(from, 0, (size_t)bytes);
+        return;
+    }
+    memset(at, 0, (size_t)(first - at));
+    memset(last, 0, (size_t)(end - last));
 }
 
 void gd_span_release(gd_span *s) {

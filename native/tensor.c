@@ -14,7 +14,10 @@ gd_node *gd_node_missing(gd_tensor h, const char *who) {
         return NULL;
     }
     gd_arena *a = gd_arena_by_handle(h);
-    if (a->is_permanent)
+    uint32_t epoch = (uint32_t)(h >> (GD_INDEX_BITS + GD_ARENA_BITS));
+    if (epoch < a->first_epoch) /* of an earlier arena in the same slot, whose name is forgotten */
+        gd_fail(GD_ERR_STALE, "%s: this tensor is gone: its arena was closed since", who);
+    else if (a->is_permanent)
         gd_fail(GD_ERR_STALE, "%s: this tensor is gone: it was a gradient cleared by zero_grad (use .clone() to keep one), or a parameter that was freed", who);
     else
         gd_fail(GD_ERR_STALE,
@@ -43,8 +46,10 @@ gd_status gd_view_init(gd_view *v, int64_t rank, const int64_t *shape, int dtype
 gd_node *gd_node_new(gd_arena *a, const gd_view *like) {
     if (!a) return NULL;
     gd_arena_lock(a);
+    gd_place place = {a->top, a->node_count};
     void *data = gd_arena_bytes(a, gd_numel(like) * gd_dtype_bytes(like->dtype));
     gd_node *n = data ? gd_arena_node(a) : NULL;
+    if (!n) gd_arena_undo(a, place);
     gd_arena_unlock(a);
     if (!n) return NULL;
     n->v = *like;
@@ -91,7 +96,7 @@ gd_status gd_info(gd_tensor t, gd_tensor_info *out) {
                             .has_grad = (n->flags & GD_GRAD_SET) != 0,
                             .contiguous = gd_is_contiguous(&n->v),
                             .has_node = n->in != NULL,
-                            .is_grad_buffer = (n->flags & GD_GRAD_BUFFER) != 0,
+                            .is_grad_buffer = (gd_storage(n)->flags & GD_GRAD_BUFFER) != 0,
                             .version = gd_storage_version(n),
                             .op = n->op < 0 ? -1 : n->op};
     for (int d = 0; d < n->v.rank; d++) {
@@ -218,6 +223,20 @@ static gd_status check_writable(gd_node *n, const char *who) {
 
 static bool overlap(const gd_node *a, const gd_node *b) { return a->base == b->base; }
 
+gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src, const char *who) {
+    gd_view like;
+    GD_TRY(gd_view_init(&like, src->rank, gd_logical_shape(src), src->dtype, who));
+    gd_arena *a = gd_arena_active();
+    if (!a) return gd_last_status();
+    gd_place place = gd_arena_place(a);
+    gd_node *copy = gd_node_new(a, &like);
+    if (!copy) return gd_last_status();
+    gd_copy_view(&copy->v, src);
+    gd_copy_view(dst, &copy->v);
+    gd_arena_return(a, place);
+    return GD_OK;
+}
+
 gd_status gd_copy_in(gd_tensor t, gd_tensor source) {
     gd_node *n = gd_node_of(t, "setitem"), *s = n ? gd_node_of(source, "setitem") : NULL;
     if (!s) return gd_last_status();
@@ -228,21 +247,8 @@ gd_status gd_copy_in(gd_tensor t, gd_tensor source) {
     for (int d = 0; d < GD_DIMS; d++)
         if (s->v.shape[d] != n->v.shape[d] && s->v.shape[d] != 1)
             return gd_fail(GD_ERR_SHAPE, "setitem: a value of shape %s cannot be broadcast to %s", gd_text_view(&s->v), gd_text_view(&n->v));
-    gd_view from = s->v;
-    gd_arena *a = gd_arena_active();
-    gd_place place = gd_arena_place(a);
-    if (overlap(n, s)) { /* copy first: the value as it was before the write */
-        gd_view like;
-        GD_TRY(gd_view_init(&like, s->v.rank, gd_logical_shape(&s->v), s->v.dtype, "setitem"));
-        gd_node *copy = gd_node_new(a, &like);
-        if (!copy) return gd_last_status();
-        gd_copy_view(&copy->v, &s->v);
-        from = copy->v;
-        gd_copy_view(&n->v, &from);
-        gd_arena_return(a, place);
-    } else {
-        gd_copy_view(&n->v, &from);
-    }
+    if (overlap(n, s)) GD_TRY(gd_copy_overlapping(&n->v, &s->v, "setitem")); /* the value as it was before the write */
+    else gd_copy_view(&n->v, &s->v);
     gd_storage(n)->version++;
     return GD_OK;
 }

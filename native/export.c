@@ -1,0 +1,68 @@
+/* export.c - memory handed out to the caller, by numpy() say: while an export lives, its bytes are not used
+ * again, whatever happens to the tensor, its arena or its parameter. */
+#include <stdlib.h>
+
+#include "engine.h"
+
+static char *round_down(char *p) { return (char *)((uintptr_t)p & ~(uintptr_t)(GD_ALIGN - 1)); }
+static char *round_up(char *p) { return round_down(p + GD_ALIGN - 1); }
+
+/* Bytes from a view's first element to the end of its last; 0 if it has none. */
+static int64_t extent(const gd_view *v) {
+    if (gd_numel(v) == 0) return 0;
+    int64_t last = 0;
+    for (int d = 0; d < GD_DIMS; d++) last += (v->shape[d] - 1) * v->strides[d];
+    return (last + 1) * gd_dtype_bytes(v->dtype);
+}
+
+/* Into the arena's list, which is sorted by address. Lock held. */
+static void insert(gd_arena *a, gd_export *e) {
+    gd_export *before = a->exports_tail;
+    while (before && before->start > e->start) before = before->prev;
+    e->prev = before;
+    e->next = before ? before->next : a->exports;
+    *(e->prev ? &e->prev->next : &a->exports) = e;
+    *(e->next ? &e->next->prev : &a->exports_tail) = e;
+}
+
+gd_export *gd_export_open(gd_tensor t) {
+    gd_node *n = gd_node_of(t, "numpy");
+    if (!n) return NULL;
+    gd_export *e = malloc(sizeof *e);
+    if (!e) {
+        gd_fail(GD_ERR_MEMORY, "numpy: no memory for an export");
+        return NULL;
+    }
+    /* Only what this view reaches: a small part of a large tensor does not hold on to all of it. */
+    *e = (gd_export){.start = round_down(n->v.data), .end = round_up((char *)n->v.data + extent(&n->v))};
+    gd_node *storage = gd_storage(n);
+    gd_arena *a = gd_arena_by_handle(storage->self);
+    gd_arena_lock(a);
+    if (e->end > e->start && e->start >= a->data.base && e->start < a->data.base + a->data.reserved) {
+        e->arena = a;
+        insert(a, e);
+    }
+    gd_arena_unlock(a);
+    if (storage->param && storage->param->in_slab) {
+        e->param = storage->param;
+        gd_param_hold(e->param);
+    }
+    return e;
+}
+
+void gd_export_close(gd_export *e) {
+    if (!e) return;
+    gd_arena *a = e->arena;
+    bool last = false;
+    if (a) {
+        gd_arena_lock(a);
+        *(e->prev ? &e->prev->next : &a->exports) = e->next;
+        *(e->next ? &e->next->prev : &a->exports_tail) = e->prev;
+        if (a->hole == e) gd_arena_set_hole(a, e->next);
+        last = a->closing && !a->exports;
+        gd_arena_unlock(a);
+    }
+    if (e->param) gd_param_drop(e->param);
+    free(e);
+    if (last) gd_arena_release(a);
+}
