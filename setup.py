@@ -30,10 +30,7 @@ class BuildNative(build_ext):
     def get_output_mapping(self) -> dict[str, str]:
         if not self.inplace:
             return {}
-        return {
-            str(Path(self.build_lib) / "gradino" / name): str(ROOT / "gradino" / name)
-            for name in native.package_files()
-        }
+        return {str(Path(self.build_lib) / "gradino" / name): str(ROOT / "gradino" / name) for name in native.package_files()}
 
 
 setup(

@@ -17,11 +17,7 @@ from build import MACOS, NATIVE, BuildError, Built, Compiler, Options, environme
 MODULE = "gradino._native"
 # Free-threaded interpreters have no stable ABI.
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
-BESIDE = (
-    ["-undefined", "dynamic_lookup", "-Wl,-rpath,@loader_path"]
-    if MACOS
-    else ["-Wl,-rpath,$ORIGIN", "-Wl,--enable-new-dtags"]
-)
+BESIDE = ["-undefined", "dynamic_lookup", "-Wl,-rpath,@loader_path"] if MACOS else ["-Wl,-rpath,$ORIGIN", "-Wl,--enable-new-dtags"]
 EXTENSION = "_native" + (".abi3.so" if STABLE_ABI else sysconfig.get_config_var("EXT_SUFFIX"))
 
 

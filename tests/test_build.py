@@ -38,9 +38,7 @@ def built() -> build.Built:
 # ---- Which instructions stand where (case B01) --------------------------------------------------------
 
 # Mnemonics of AVX and later begin with v; those of the virtualisation extensions do, too.
-VEX = re.compile(
-    r"\tv(?!m(call|launch|resume|read|write|func|load|run|save|xon|xoff|ptrld|ptrst|clear)\b|err\b|erw\b)[a-z0-9]+\b.*"
-)
+VEX = re.compile(r"\tv(?!m(call|launch|resume|read|write|func|load|run|save|xon|xoff|ptrld|ptrst|clear)\b|err\b|erw\b)[a-z0-9]+\b.*")
 ZMM = re.compile(r".*(%zmm\d|%[xy]mm(1[6-9]|2\d|3[01])\b|%k[0-7]\b).*")
 BANNED = {"": VEX, "portable": VEX, "avx2": ZMM, "avx512": re.compile(r"(?!)")}
 
@@ -68,9 +66,7 @@ def test_b01_the_check_sees_a_planted_instruction(tmp_path: Path) -> None:
     if not build.has_x86(build.find_compiler(), build.Options()):
         pytest.skip("not x86-64")
     source = tmp_path / "planted.c"
-    source.write_text(
-        "typedef float v __attribute__((vector_size(64), aligned(4)));\nvoid f(float *x) { *(v *)x += 1.0f; }\n"
-    )
+    source.write_text("typedef float v __attribute__((vector_size(64), aligned(4)));\nvoid f(float *x) { *(v *)x += 1.0f; }\n")
     cc = build.find_compiler().command
     for isa, bad in (("portable", []), ("avx2", ["portable"]), ("avx512", ["portable", "avx2"])):
         check(
@@ -102,10 +98,7 @@ def test_b01_preset_flags_change_neither_instructions_nor_arithmetic(monkeypatch
     assert build.environment_flags("CFLAGS") == theirs.split()
     assert build.environment_flags("LDFLAGS") == ["-Wl,-z,now", "-L/opt/lib"]
     compiler = build.find_compiler()
-    assert (
-        build.build_directory(compiler, build.Options()).name
-        != build.build_directory(compiler, build.Options(debug=True)).name
-    )
+    assert build.build_directory(compiler, build.Options()).name != build.build_directory(compiler, build.Options(debug=True)).name
 
 
 ISA = """

@@ -122,9 +122,7 @@ def test_t01_bad_gradino_num_threads_warns_and_is_ignored(value: str) -> None:
     assert f"GRADINO_NUM_THREADS={value} " in warning and "1 to 1024" in warning
 
 
-@pytest.mark.parametrize(
-    ("value", "threads"), [("3", 3), ("4,2", 4), ("5000", 1024), ("", None), ("0", None), ("abc", None)]
-)
+@pytest.mark.parametrize(("value", "threads"), [("3", 3), ("4,2", 4), ("5000", 1024), ("", None), ("0", None), ("abc", None)])
 def test_t01_omp_num_threads(value: str, threads: int | None) -> None:
     assert ask(OMP_NUM_THREADS=value) == (threads or ask()[0], 0, "")
 
