@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from gradino._lib import check, lib
 __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+_GENERATOR = 0x20  # inspect.CO_GENERATOR; importing inspect would take longer than all of gradino
 
 
 class _GradMode:
@@ -32,7 +32,7 @@ class _GradMode:
 
     def __call__(self, function: F) -> F:
         enabled = self._enabled
-        if inspect.isgeneratorfunction(function):
+        if getattr(getattr(function, "__code__", None), "co_flags", 0) & _GENERATOR:
 
             @functools.wraps(function)
             def generator(*args: Any, **kwargs: Any) -> Any:
