@@ -36,17 +36,24 @@ class _GradMode:
 
             @functools.wraps(function)
             def generator(*args: Any, **kwargs: Any) -> Any:
-                inner, send, result = function(*args, **kwargs), None, None
+                inner = function(*args, **kwargs)
+                resume: Callable[[], Any] = functools.partial(next, inner)
                 try:
                     while True:  # the mode holds while the generator runs, not while it waits
                         try:
                             with _GradMode(enabled):
-                                result = inner.send(send)
+                                result = resume()
                         except StopIteration as stop:
                             return stop.value
-                        send = yield result
+                        try:
+                            resume = functools.partial(inner.send, (yield result))
+                        except GeneratorExit:
+                            raise
+                        except BaseException as error:
+                            resume = functools.partial(inner.throw, error)
                 finally:
-                    inner.close()
+                    with _GradMode(enabled):
+                        inner.close()
 
             return generator  # type: ignore[return-value]
 
@@ -59,39 +66,68 @@ class _GradMode:
 
 
 class no_grad(_GradMode):  # noqa: N801
-    """Ops inside are not recorded: their results do not require grad."""
+    """Ops inside are not recorded: their results do not require grad. A context and a decorator, also without brackets.
+
+    >>> import gradino as gd
+    >>> x = gd.ones(2, requires_grad=True)
+    >>> with gd.no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
 
     __slots__ = ()
 
-    def __init__(self) -> None:
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        return object.__new__(cls) if function is None else cls()(function)
+
+    def __init__(self, function: None = None) -> None:
         super().__init__(False)
 
 
 class enable_grad(_GradMode):  # noqa: N801
-    """Ops inside are recorded, also within ``no_grad``."""
+    """Ops inside are recorded, also within ``no_grad``. A context and a decorator, also without brackets."""
 
     __slots__ = ()
 
-    def __init__(self) -> None:
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        return object.__new__(cls) if function is None else cls()(function)
+
+    def __init__(self, function: None = None) -> None:
         super().__init__(True)
 
 
 class inference_mode(_GradMode):  # noqa: N801
-    """Like ``no_grad``; ``inference_mode(False)`` is ``enable_grad``."""
+    """Like ``no_grad``; ``inference_mode(False)`` changes nothing. A context and a decorator, also without brackets."""
 
     __slots__ = ()
+
+    def __new__(cls, mode: Any = True) -> Any:
+        return cls()(mode) if callable(mode) else object.__new__(cls)
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__(not mode)
 
 
 class set_grad_enabled(_GradMode):  # noqa: N801
-    """Record ops inside if ``mode`` is true. For use in a ``with`` statement or as a decorator."""
+    """Record ops from here on if ``mode`` is true, or within a ``with`` block or a decorated function only.
 
-    __slots__ = ()
+    As a statement it holds until the block or function around it that set a mode is left.
+    """
+
+    __slots__ = ("_before",)
 
     def __init__(self, mode: bool) -> None:
-        super().__init__(mode)
+        super().__init__(bool(mode))
+        self._before = is_grad_enabled()
+        lib.gd_grad_mode_set(self._enabled)
+
+    def __enter__(self) -> None:
+        lib.gd_grad_mode_set(self._before)
+        super().__enter__()
+
+    def __call__(self, function: F) -> F:
+        lib.gd_grad_mode_set(self._before)
+        return super().__call__(function)
 
 
 def is_grad_enabled() -> bool:

@@ -105,7 +105,10 @@ static gd_status discover(gd_backward_run *run, gd_node *root) {
             if (!n->in[k]) continue;
             gd_node *in = gd_node_of(n->in[k], row->name);
             if (!in) return gd_last_status();
-            if (!(in->flags & GD_REQUIRES_GRAD)) continue;
+            if (!(in->flags & GD_REQUIRES_GRAD)) {
+                if (run->optimizer && in->base != in->self) gd_storage(in)->flags |= GD_LATER;
+                continue;
+            }
             gd_node *p = primary(in);
             if (p->stamp != run->stamp) {
                 visit(p, run);
@@ -222,8 +225,8 @@ static gd_status param_arrived(gd_backward_run *run, gd_node *n, gd_node *g) {
     gd_view buffer = n->v;
     GD_TRY(gd_view_init(&buffer, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward"));
     buffer.data = p->ptr[1];
-    bool had = (n->flags & GD_GRAD_SET) != 0;
-    if (run->optimizer && !had && gd_optimizer_has(run->optimizer, n->self)) {
+    bool had = (n->flags & GD_GRAD_SET) != 0, apply = run->optimizer && !(n->flags & GD_LATER) && gd_optimizer_has(run->optimizer, n->self);
+    if (apply && !had) {
         const void *data = g->v.data;
         if (!gd_is_contiguous(&g->v)) {
             gd_copy_view(&buffer, &g->v);
@@ -238,17 +241,29 @@ static gd_status param_arrived(gd_backward_run *run, gd_node *n, gd_node *g) {
     n->flags |= GD_GRAD_SET;
     p->used |= 2;
     if (p->state[1]) gd_node_peek(p->state[1])->version++;
-    if (run->optimizer && gd_optimizer_has(run->optimizer, n->self)) {
+    if (apply) {
         GD_TRY(gd_optimizer_apply(run->optimizer, n, p->ptr[1]));
         gd_grad_clear(n);
     }
     return GD_OK;
 }
 
+/* What .grad holds, as a tensor that later sums do not write to; 0 with an error set. */
+static gd_tensor grad_so_far(const gd_backward_run *run, gd_node *n) {
+    if (n->grad && (!n->param || gd_node_peek(n->grad))) return n->grad;
+    gd_view like = n->v;
+    if (gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward") < 0) return 0;
+    gd_node *copy = gd_node_new(run->arena, &like);
+    if (!copy) return 0;
+    like.data = n->param->ptr[1];
+    gd_copy_view(&copy->v, &like);
+    return copy->self;
+}
+
 static gd_status leaf_arrived(gd_backward_run *run, gd_node *n) {
     gd_node *g = gd_node_peek(n->acc);
     if (run->create_graph) { /* .grad itself has a graph then */
-        gd_tensor sum = n->flags & GD_GRAD_SET && n->grad && gd_node_peek(n->grad) ? add_new(n->grad, n->acc) : GD_RECORD(copy, NULL, n->acc);
+        gd_tensor sum = n->flags & GD_GRAD_SET ? add_new(grad_so_far(run, n), n->acc) : GD_RECORD(copy, NULL, n->acc);
         if (!sum) return gd_last_status();
         if (n->param) GD_TRY(param_arrived(run, n, g));
         n->grad = sum;
@@ -271,13 +286,7 @@ static gd_status arrived(gd_backward_run *run, gd_node *n) {
     if (n->capture && run->captured) run->captured[n->capture - 1] = n->acc;
     if (!run->to_leaves) return GD_OK;
     if (!n->in) return leaf_arrived(run, n);
-    if (n->flags & GD_RETAIN_GRAD) {
-        n->flags &= (uint16_t)~GD_GRAD_SET;
-        if (!run->create_graph) return own_grad(run, n, gd_node_peek(n->acc));
-        n->grad = n->acc;
-        n->flags |= GD_GRAD_SET;
-    }
-    return GD_OK;
+    return n->flags & GD_RETAIN_GRAD ? leaf_arrived(run, n) : GD_OK;
 }
 
 /* ---- Second pass -------------------------------------------------------------------------------------------- */
@@ -294,7 +303,7 @@ static gd_status process(gd_backward_run *run, gd_node *n) {
     if (n->in) {
         bool wanted = any && (run->to_leaves || n->flags & GD_USEFUL);
         if (wanted) GD_TRY(gd_ops[n->op].vjp(&v));
-        if (!run->retain_graph) n->flags |= GD_FREED;
+        if (wanted && !run->retain_graph && gd_ops[n->op].saves) n->flags |= GD_FREED;
         for (uint32_t k = 0; k < n->nin; k++) {
             gd_node *in = n->in[k] ? gd_node_peek(n->in[k]) : NULL;
             if (!in || !(in->flags & GD_REQUIRES_GRAD)) continue;
@@ -370,6 +379,10 @@ gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int 
         gd_arena_return(a, place);
     } else if (!run.kept_memory && !create_graph) {
         gd_arena_return(a, place);
+    }
+    if (optimizer && status >= 0) { /* what had to wait, and gradients that were there before */
+        status = gd_optimizer_step(optimizer);
+        if (status >= 0) status = gd_optimizer_zero_grad(optimizer);
     }
     pthread_mutex_unlock(&backward_mutex);
     return status < 0 ? status : gd_has_warning() ? GD_WARNING : GD_OK;

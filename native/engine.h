@@ -27,7 +27,8 @@ enum gd_node_flag {
     GD_GRAD_SET = 1 << 9,    /* .grad is there */
     GD_GRAD_SEEN = 1 << 10,  /* .grad was handed out */
     GD_GRAD_BUFFER = 1 << 11, /* is the gradient or a moment of a leaf: its memory is used again for the next one */
-    GD_USEFUL = 1 << 12      /* backward: a wanted input is reachable from here */
+    GD_USEFUL = 1 << 12,     /* backward: a wanted input is reachable from here */
+    GD_LATER = 1 << 13       /* backward: a parameter that other gradients still read, to be updated at the end */
 };
 
 enum { GD_SMALL_IN = 4 };
@@ -91,7 +92,7 @@ enum { GD_PERMANENT = 0 }; /* its index */
 enum { GD_MAX_SCOPES = 64, GD_MAX_MODES = 256, GD_MESSAGE_BYTES = 1024, GD_SHAPE_TEXTS = 8 };
 typedef struct gd_thread {
     gd_arena *active;
-    bool grad_enabled;
+    bool grad_enabled, grad_base; /* now; outside every mode */
     int nscopes, nsteps, nmodes;
     struct { int64_t id; gd_arena *arena; bool step; } scopes[GD_MAX_SCOPES];
     struct { int64_t id; bool enabled; } modes[GD_MAX_MODES];
@@ -257,15 +258,17 @@ gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const 
 
 /* ---- Parameters (param.c) -------------------------------------------------------------------------------- */
 enum { GD_REGIONS = 5 }; /* value, gradient, previous gradient (momentum), first and second Adam moment */
+enum { GD_MAX_SQUARE = GD_REGIONS, GD_STATES }; /* number of amsgrad's largest second moment; of all states */
 typedef struct gd_param {
     void *ptr[GD_REGIONS];
-    gd_tensor state[GD_REGIONS]; /* a tensor over each, made on demand; [0] is the parameter */
+    gd_tensor state[GD_STATES];  /* a tensor over each, made on demand; [0] is the parameter */
     void *max_exp_avg_sq;        /* amsgrad only */
     const gd_optimizer *owner;   /* whose moments these are */
+    int64_t group, index;        /* where the optimizer that took it last lists it */
     struct gd_param *next;       /* among the records of freed parameters */
     int64_t bytes;               /* of one region, 64-byte multiple */
     int64_t holds;               /* exports of its values */
-    uint8_t used;                /* bit per region that holds something */
+    uint8_t used;                /* bit per state that holds something */
     uint8_t dtype;
     bool in_slab, freed;
 } gd_param;

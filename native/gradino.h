@@ -180,6 +180,7 @@ void gd_set_rng_state(const uint64_t state[2]);
 /* Recording of the graph, per thread: a stack of modes. Exit removes the mode wherever it stands. */
 int64_t gd_grad_mode_enter(int enabled);
 void gd_grad_mode_exit(int64_t id);
+void gd_grad_mode_set(int enabled);                                       /* changes the innermost mode that is entered */
 int gd_grad_enabled(void);
 gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int create_graph, gd_optimizer *optimizer);
 /* Gradients of the sum of outputs with respect to inputs, without touching .grad. An entry of
@@ -189,7 +190,7 @@ gd_status gd_grad_of(const gd_tensor *outputs, const gd_tensor *gradients, int64
 gd_status gd_retain_grad(gd_tensor t);
 gd_tensor gd_get_grad(gd_tensor t);                                       /* 0 where there is none (no error is set) */
 gd_status gd_set_grad(gd_tensor t, gd_tensor grad);                       /* copies; grad 0 clears */
-/* which: 0 value, 1 gradient, 2 previous gradient (momentum), 3 and 4 Adam's moments; 0 until used. */
+/* which: 0 value, 1 gradient, 2 previous gradient (momentum), 3 and 4 Adam's moments, 5 amsgrad's largest; 0 until used. */
 gd_tensor gd_parameter_state(gd_tensor parameter, int which);
 gd_status gd_zero_grad(const gd_tensor *parameters, int64_t count);
 
@@ -206,9 +207,9 @@ gd_status gd_optimizer_set_hyper(gd_optimizer *o, int64_t group, const gd_hyper 
 gd_status gd_optimizer_step(gd_optimizer *o);          /* parameters without a gradient are left alone */
 gd_status gd_optimizer_zero_grad(gd_optimizer *o);
 int64_t gd_optimizer_get_step(gd_optimizer *o, gd_tensor parameter);      /* updates done so far */
-/* Copies into moment `which` (2 momentum, 3 and 4 Adam's) of a parameter. */
+/* Copies into moment `which` (as gd_parameter_state counts them, from 2) of a parameter. */
 gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which, gd_tensor value);
-gd_status gd_optimizer_set_step(gd_optimizer *o, gd_tensor parameter, int64_t step);
+gd_status gd_optimizer_set_step(gd_optimizer *o, gd_tensor parameter, int64_t step); /* 0 also forgets its moments */
 
 /* ---- Machine ------------------------------------------------------------------------------------ */
 gd_status gd_set_num_threads(int n);

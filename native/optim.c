@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct entry { gd_tensor parameter; int64_t step; } entry;
+typedef struct entry { gd_tensor parameter; int64_t step; bool has_moments; } entry;
 typedef struct group { gd_hyper hyper; entry *entries; int64_t count; } group;
 struct gd_optimizer {
     gd_optimizer_kind kind;
@@ -50,6 +50,12 @@ void gd_optimizer_close(gd_optimizer *o) {
 }
 
 static entry *find_entry(const gd_optimizer *o, gd_tensor parameter, group **in) {
+    const gd_node *n = gd_node_peek(parameter);
+    const gd_param *p = n ? n->param : NULL;
+    if (p && p->group < o->count && p->index < o->groups[p->group].count && o->groups[p->group].entries[p->index].parameter == parameter) {
+        if (in) *in = &o->groups[p->group];
+        return &o->groups[p->group].entries[p->index];
+    }
     for (int64_t g = 0; g < o->count; g++)
         for (int64_t i = 0; i < o->groups[g].count; i++)
             if (o->groups[g].entries[i].parameter == parameter) {
@@ -75,7 +81,12 @@ gd_status gd_optimizer_add_group(gd_optimizer *o, const gd_tensor *parameters, i
     if (groups) o->groups = groups;
     entry *entries = groups ? calloc((size_t)count + 1, sizeof *entries) : NULL;
     if (!entries) return gd_fail(GD_ERR_MEMORY, "optimizer: no memory for %lld parameters", (long long)count);
-    for (int64_t i = 0; i < count; i++) entries[i].parameter = parameters[i];
+    for (int64_t i = 0; i < count; i++) {
+        gd_param *p = gd_node_peek(parameters[i])->param;
+        entries[i].parameter = parameters[i];
+        p->group = o->count;
+        p->index = i;
+    }
     o->groups[o->count++] = (group){DEFAULTS, entries, count};
     return GD_OK;
 }
@@ -87,22 +98,26 @@ gd_status gd_optimizer_set_hyper(gd_optimizer *o, int64_t g, const gd_hyper *hyp
 }
 
 /* Bits of the regions an optimizer keeps state in. */
-static uint8_t regions_used(const gd_optimizer *o, const gd_hyper *h) { return o->kind == GD_SGD ? (h->momentum != 0 ? 1 << 2 : 0) : 1 << 3 | 1 << 4; }
+static uint8_t regions_used(const gd_optimizer *o, const gd_hyper *h) {
+    if (o->kind == GD_SGD) return h->momentum != 0 ? 1 << 2 : 0;
+    return (uint8_t)(1 << 3 | 1 << 4 | (h->amsgrad ? 1 << GD_MAX_SQUARE : 0));
+}
 static bool has_state(const gd_optimizer *o, const gd_hyper *h) { return o->kind != GD_SGD || h->momentum != 0; }
 
 /* Moments belong to the optimizer that used them last. A new one starts from zero; an old one whose
  * moments were taken over must not go on with somebody else's. */
-static gd_status claim(const gd_optimizer *o, const gd_hyper *h, gd_node *n, const entry *e) {
+static gd_status claim(const gd_optimizer *o, const gd_hyper *h, gd_node *n, entry *e) {
     gd_param *p = n->param;
     if (!has_state(o, h) || p->owner == o) return GD_OK;
-    if (e->step > 0 && (p->owner || !(p->used & regions_used(o, h))))
+    if (e->has_moments)
         return gd_fail(GD_ERR, "optimizer: the moments of a parameter of shape %s were taken over by another optimizer; use one at a time", gd_text_view(&n->v));
-    if (e->step == 0) forget_moments(p);
+    forget_moments(p);
     p->owner = o;
+    e->has_moments = true;
     return GD_OK;
 }
 
-static gd_status prepare(const gd_optimizer *o, const gd_hyper *h, gd_node *n, const entry *e) {
+static gd_status prepare(const gd_optimizer *o, const gd_hyper *h, gd_node *n, entry *e) {
     GD_TRY(claim(o, h, n, e));
     return h->amsgrad && o->kind != GD_SGD ? gd_param_amsgrad(n->param) : GD_OK;
 }
@@ -175,7 +190,7 @@ gd_status gd_optimizer_apply(gd_optimizer *o, gd_node *n, const void *grad) {
 gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which, gd_tensor value) {
     entry *e = find_entry(o, parameter, NULL);
     gd_node *n = e ? gd_node_of(parameter, "optimizer") : NULL, *s = n ? gd_node_of(value, "optimizer") : NULL;
-    if (!e || which < 2 || which >= GD_REGIONS) return gd_fail(GD_ERR_VALUE, "optimizer: no such parameter, or no state number %d", which);
+    if (!e || which < 2 || which >= GD_STATES) return gd_fail(GD_ERR_VALUE, "optimizer: no such parameter, or no state number %d", which);
     if (!s) return gd_last_status();
     if (memcmp(s->v.shape, n->v.shape, sizeof n->v.shape) != 0)
         return gd_fail(GD_ERR_SHAPE, "optimizer: state of shape %s for a parameter of shape %s", gd_text_view(&s->v), gd_text_view(&n->v));
@@ -183,9 +198,11 @@ gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which
         forget_moments(n->param);
         n->param->owner = o;
     }
+    e->has_moments = true;
+    if (which == GD_MAX_SQUARE) GD_TRY(gd_param_amsgrad(n->param));
     gd_view to;
     GD_TRY(gd_view_init(&to, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "optimizer"));
-    to.data = n->param->ptr[which];
+    to.data = which < GD_REGIONS ? n->param->ptr[which] : n->param->max_exp_avg_sq;
     gd_copy_view(&to, &s->v);
     n->param->used |= (uint8_t)(1 << which);
     return GD_OK;
@@ -197,6 +214,7 @@ gd_status gd_optimizer_zero_grad(gd_optimizer *o) {
             gd_node *n = gd_node_of(o->groups[k].entries[i].parameter, "zero_grad");
             if (!n) return gd_last_status();
             gd_grad_clear(n);
+            n->flags &= (uint16_t)~GD_LATER;
         }
     return GD_OK;
 }
@@ -209,6 +227,14 @@ int64_t gd_optimizer_get_step(gd_optimizer *o, gd_tensor parameter) {
 gd_status gd_optimizer_set_step(gd_optimizer *o, gd_tensor parameter, int64_t step) {
     entry *e = find_entry(o, parameter, NULL);
     if (!e || step < 0) return gd_fail(GD_ERR_VALUE, "optimizer: no such parameter, or step %lld is negative", (long long)step);
+    if (step == 0) { /* as if it had never been updated */
+        gd_node *n = gd_node_peek(parameter);
+        if (n && n->param->owner == o) {
+            forget_moments(n->param);
+            n->param->owner = NULL;
+        }
+        e->has_moments = false;
+    }
     e->step = step;
     return GD_OK;
 }

@@ -155,11 +155,11 @@ static void recycle(gd_param *p) {
 
 /* What the tensors over a parameter's regions look like. */
 static void describe(gd_param *p, const gd_view *like) {
-    for (int r = 0; r < GD_REGIONS; r++) {
+    for (int r = 0; r < GD_STATES; r++) {
         gd_node *n = p->state[r] ? gd_node_peek(p->state[r]) : NULL;
         if (!n) continue;
         n->v = *like;
-        n->v.data = p->ptr[r];
+        n->v.data = r < GD_REGIONS ? p->ptr[r] : p->max_exp_avg_sq;
     }
 }
 
@@ -201,7 +201,7 @@ gd_status gd_parameter_free(gd_tensor parameter) {
     if (!n) return gd_last_status();
     gd_param *p = n->param;
     if (!(n->flags & GD_PARAMETER)) return gd_fail(GD_ERR_VALUE, "Parameter: this tensor is not one");
-    for (int r = 0; r < GD_REGIONS; r++) {
+    for (int r = 0; r < GD_STATES; r++) {
         gd_node *s = p->state[r] ? gd_node_peek(p->state[r]) : NULL;
         if (!s) continue;
         gd_node_retag(s);
@@ -236,6 +236,8 @@ gd_status gd_param_amsgrad(gd_param *p) {
     pthread_mutex_unlock(&slab_mutex);
     GD_TRY(status);
     p->max_exp_avg_sq = ptr[0];
+    gd_node *s = p->state[GD_MAX_SQUARE] ? gd_node_peek(p->state[GD_MAX_SQUARE]) : NULL;
+    if (s) s->v.data = ptr[0];
     return GD_OK;
 }
 
@@ -275,7 +277,7 @@ gd_tensor gd_param_state_tensor(gd_node *n, int which) {
     gd_arena_unlock(a);
     if (!s) return 0;
     if (gd_view_init(&s->v, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "Parameter") < 0) return 0;
-    s->v.data = p->ptr[which];
+    s->v.data = which < GD_REGIONS ? p->ptr[which] : p->max_exp_avg_sq;
     s->flags |= GD_GRAD_BUFFER;
     return p->state[which] = s->self;
 }
@@ -283,7 +285,7 @@ gd_tensor gd_param_state_tensor(gd_node *n, int which) {
 gd_tensor gd_parameter_state(gd_tensor parameter, int which) {
     gd_node *n = gd_node_of(parameter, "Parameter");
     if (!n) return 0;
-    if (which < 0 || which >= GD_REGIONS || !n->param) {
+    if (which < 0 || which >= GD_STATES || !n->param) {
         gd_fail(GD_ERR_VALUE, "Parameter: no state number %d, or not a parameter", which);
         return 0;
     }

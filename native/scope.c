@@ -42,7 +42,7 @@ gd_thread *gd_thread_start(void) {
     static gd_thread spare; /* shared by threads for which there is no memory: better than none */
     gd_thread *t = calloc(1, sizeof *t);
     if (!t) t = &spare;
-    t->grad_enabled = true;
+    t->grad_enabled = t->grad_base = true;
     gd_thread_self = t; /* before anything that may fail and leave its message here */
     if (t != &spare) pthread_setspecific(thread_key, t);
     t->active = gd_arena_permanent();
@@ -155,6 +155,12 @@ int64_t gd_grad_mode_enter(int enabled) {
     return id;
 }
 
+void gd_grad_mode_set(int enabled) {
+    gd_thread *t = gd_self();
+    *(t->nmodes ? &t->modes[t->nmodes - 1].enabled : &t->grad_base) = enabled != 0;
+    t->grad_enabled = enabled != 0;
+}
+
 /* A mode left late, by a generator say, is taken out of the middle and changes nothing for the newer ones. */
 void gd_grad_mode_exit(int64_t id) {
     gd_thread *t = gd_self();
@@ -163,5 +169,5 @@ void gd_grad_mode_exit(int64_t id) {
     if (at < 0) return;
     memmove(&t->modes[at], &t->modes[at + 1], sizeof t->modes[0] * (size_t)(t->nmodes - 1 - at));
     t->nmodes--;
-    t->grad_enabled = t->nmodes ? t->modes[t->nmodes - 1].enabled : true;
+    t->grad_enabled = t->nmodes ? t->modes[t->nmodes - 1].enabled : t->grad_base;
 }

@@ -10,8 +10,7 @@ import numpy as np
 from gradino.arena import step_arena
 from gradino.autograd.functional import grad
 from gradino.errors import DTypeError, GradinoError
-from gradino.factories import ones_like
-from gradino.grad_mode import no_grad
+from gradino.grad_mode import enable_grad, no_grad
 from gradino.tensor import Tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -38,7 +37,7 @@ def _numeric(fn: Callable[..., Any], inputs: Sequence[Any], k: int, eps: float) 
             with step_arena(), no_grad():
                 args = [Tensor(moved.reshape(base.shape)) if j == k else x for j, x in enumerate(inputs)]
                 sides.append([t._array().reshape(-1) for t in _outputs(fn(*args))])
-        columns.append([(a - b) / (2 * eps) for a, b in zip(*sides)])
+        columns.append([(a - b) / (2 * eps) for a, b in zip(*sides, strict=True)])
     if not columns:
         with step_arena(), no_grad():
             return [np.zeros((0, t.numel())) for t in _outputs(fn(*inputs))]
@@ -74,34 +73,49 @@ def gradcheck(
                 seed = np.zeros(size)
                 seed[row] = 1
                 grads = grad(out, [args[k] for k in checked], Tensor(seed.reshape(out.shape)), retain_graph=True, allow_unused=True)
-                for k, g in zip(checked, grads):
+                for k, g in zip(checked, grads, strict=True):
                     analytic = np.zeros(args[k].numel()) if g is None else g._array().reshape(-1)
                     expected = numeric[k][o][:, row]
                     if not np.allclose(analytic, expected, rtol, atol, equal_nan=True):
                         if not raise_exception:
                             return False
                         worst = int(np.nanargmax(np.abs(analytic - expected)))
-                        raise GradcheckError(
-                            f"gradcheck: d output[{o}][{row}] / d input[{k}][{worst}] is {analytic[worst]:.8g}, differences say {expected[worst]:.8g}"
-                        )
+                        what = f"d output[{o}][{row}] / d input[{k}][{worst}]"
+                        raise GradcheckError(f"gradcheck: {what} is {analytic[worst]:.8g}, differences say {expected[worst]:.8g}")
     return True
 
 
 def gradgradcheck(
-    fn: Callable[..., Any], inputs: Any, grad_outputs: Any = None, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    fn: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
 ) -> bool:
-    """Whether the second derivatives of ``fn`` equal differences of its first."""
+    """Whether the second derivatives of ``fn`` equal differences of its first; arguments as in :func:`gradcheck`.
+
+    ``grad_outputs``: what the first derivative is taken with, of the outputs' shapes (default random numbers);
+    the derivative with respect to it is checked too.
+    """
     args = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     checked = [k for k, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
+    if not checked:
+        raise GradinoError("gradgradcheck: no input requires grad")
 
-    def first(*values: Tensor) -> list[Tensor]:
-        from gradino.grad_mode import enable_grad
-
+    def first(*values: Any) -> list[Tensor]:
         with enable_grad():
-            leaves = [v if v.requires_grad else v.detach().requires_grad_() if k in checked else v for k, v in enumerate(values)]
-            outs = _outputs(fn(*leaves))
-            seeds = [ones_like(o) for o in outs] if grad_outputs is None else [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
-            grads = grad(outs, [leaves[k] for k in checked], seeds, create_graph=True, allow_unused=True)
-        return [g if g is not None else leaves[k] * 0 for k, g in zip(checked, grads)]
+            leaves = [v.detach().requires_grad_() if k in moved and not v.requires_grad else v for k, v in enumerate(values)]
+            outs = _outputs(fn(*leaves[: len(args)]))
+            grads = grad(outs, [leaves[k] for k in checked], leaves[len(args) :], create_graph=True, allow_unused=True)
+        return [leaves[k] * 0 if g is None else g for k, g in zip(checked, grads, strict=True)]
 
-    return gradcheck(first, args, eps, atol, rtol, raise_exception)
+    with step_arena():
+        if grad_outputs is None:  # uneven, so that what sums to nothing does not hide
+            rng = np.random.default_rng(0)
+            with no_grad():
+                grad_outputs = [Tensor(rng.standard_normal(t.shape), dtype=t.dtype) for t in _outputs(fn(*args))]
+        seeds = [g.detach().requires_grad_() for g in ([grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs)]
+        moved = {*checked, *range(len(args), len(args) + len(seeds))}
+        return gradcheck(first, [*args, *seeds], eps, atol, rtol, raise_exception)

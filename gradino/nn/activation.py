@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-
 from gradino._core import unary, wrap
 from gradino._lib import lib, op_id
 from gradino.errors import InvalidValueError
+from gradino.nn.functional import refuse_inplace, refuse_input
 from gradino.nn.module import Module
 from gradino.tensor import Tensor
 
@@ -15,70 +15,72 @@ _RELU, _SIGMOID, _TANH = op_id("relu"), op_id("sigmoid"), op_id("tanh")
 _SOFTMAX, _LOG_SOFTMAX = op_id("softmax"), op_id("log_softmax")
 
 
-def refuse_inplace(name: str, inplace: bool) -> None:
-    """gradino never writes activations in place."""
-    if inplace:
-        raise InvalidValueError(f"{name}: inplace=True is not supported: gradino's step arenas make it needless")
+class _Unary(Module):
+    """A module that applies one unary op."""
+
+    _op: int
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise: the result has the input's shape."""
+        try:
+            return unary(self._op, input)
+        except AttributeError:
+            refuse_input(type(self).__name__, input)
+            raise
 
 
-class ReLU(Module):
-    """``max(x, 0)``."""
+class ReLU(_Unary):
+    """``max(x, 0)``; NaN stays NaN."""
+
+    _op = _RELU
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         refuse_inplace("ReLU", inplace)
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return unary(_RELU, input)
 
-
-class Sigmoid(Module):
+class Sigmoid(_Unary):
     """``1 / (1 + exp(-x))``."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return unary(_SIGMOID, input)
+    _op = _SIGMOID
 
 
-class Tanh(Module):
+class Tanh(_Unary):
     """The hyperbolic tangent."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return unary(_TANH, input)
+    _op = _TANH
 
 
-class Softmax(Module):
-    """``exp(x) / sum(exp(x))`` along ``dim``."""
+class _Softmax(Module):
+    """A module that normalises along one dimension."""
 
-    def __init__(self, dim: int) -> None:
+    _op: int
+
+    def __init__(self, dim: int | None = None) -> None:
         super().__init__()
+        if dim is None:
+            raise InvalidValueError(f"{type(self).__name__}: dim must be given")
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """Same shape."""
-        return wrap(lib.gd_softmax(_SOFTMAX, input._h, self.dim))
+        """The result has the input's shape."""
+        return wrap(lib.gd_softmax(self._op, input._h, self.dim))
 
     def extra_repr(self) -> str:
         """The dimension."""
         return f"dim={self.dim}"
 
 
-class LogSoftmax(Module):
-    """``log(softmax(x))`` along ``dim``."""
+class Softmax(_Softmax):
+    """``exp(x) / sum(exp(x))`` along ``dim``; NaN for a row of -inf."""
 
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.dim = dim
+    _op = _SOFTMAX
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Same shape."""
-        return wrap(lib.gd_softmax(_LOG_SOFTMAX, input._h, self.dim))
 
-    def extra_repr(self) -> str:
-        """The dimension."""
-        return f"dim={self.dim}"
+class LogSoftmax(_Softmax):
+    """``log(softmax(x))`` along ``dim``, without overflow."""
+
+    _op = _LOG_SOFTMAX
 
 
 class Dropout(Module):
@@ -86,6 +88,8 @@ class Dropout(Module):
 
     The mask is never stored: backward draws it again from the same counter.
     """
+
+    inplace = False
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -95,11 +99,9 @@ class Dropout(Module):
         self.p = p
 
     def forward(self, input: Tensor) -> Tensor:
-        """Same shape."""
+        """The result has the input's shape; in evaluation it is the input."""
         return wrap(lib.gd_dropout(input._h, self.p, self.training)) if self.training else input
 
     def extra_repr(self) -> str:
         """The probability."""
-        return f"p={self.p}"
-
-
+        return f"p={self.p}, inplace={self.inplace}"

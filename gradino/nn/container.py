@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, overload
 
 from gradino.nn.module import Module
 
@@ -14,6 +14,8 @@ __all__ = ["Sequential"]
 class Sequential(Module):
     """Modules one after another: each takes the result of the one before.
 
+    ``Sequential(a, b)`` names them ``"0"`` and ``"1"``, ``Sequential(OrderedDict(first=a, second=b))`` as given.
+
     >>> from gradino import nn
     >>> nn.Sequential(nn.Linear(4, 2), nn.ReLU())
     Sequential(
@@ -22,16 +24,34 @@ class Sequential(Module):
     )
     """
 
-    def __init__(self, *args: Module | OrderedDict[str, Module]) -> None:
+    _modules: dict[str, Module]  # type: ignore[assignment]
+
+    def __init__(self, *args: Module | Mapping[str, Module]) -> None:
         super().__init__()
-        if len(args) == 1 and isinstance(args[0], dict):
-            named: list[tuple[str, Any]] = list(args[0].items())
+        if len(args) == 1 and isinstance(args[0], Mapping):
+            named: Iterable[tuple[str, Any]] = args[0].items()
         else:
-            named = [(str(i), module) for i, module in enumerate(args)]
+            named = ((str(i), module) for i, module in enumerate(args))
         for name, module in named:
-            if not isinstance(module, Module):
-                raise TypeError(f"Sequential: {module!r} is not a Module")
-            self.register_module(name, module)
+            self._add(name, module)
+
+    def _add(self, name: str, module: Any) -> None:
+        if not isinstance(module, Module):
+            raise TypeError(f"Sequential: {module!r} is not a Module")
+        self.register_module(name, module)
+
+    def _renumber(self, modules: Iterable[Module]) -> None:
+        modules = list(modules)
+        for name in list(self._modules):
+            delattr(self, name)
+        for i, module in enumerate(modules):
+            self._add(str(i), module)
+
+    def _name(self, index: int) -> str:
+        names = list(self._modules)
+        if not -len(names) <= index < len(names):
+            raise IndexError(f"Sequential: index {index} is out of range: there are {len(names)} modules")
+        return names[index]
 
     def forward(self, input: Any) -> Any:
         """Run all modules in order."""
@@ -41,17 +61,46 @@ class Sequential(Module):
 
     def append(self, module: Module) -> Sequential:
         """Add a module at the end."""
-        self.register_module(str(len(self._modules)), module)
+        self._add(str(len(self._modules)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Sequential:
+        """Add modules at the end."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Sequential:
+        """Add a module before ``index``; those after it are numbered anew."""
+        modules = list(self)
+        if not -len(modules) <= index <= len(modules):
+            raise IndexError(f"Sequential: index {index} is out of range: there are {len(modules)} modules")
+        if not isinstance(module, Module):
+            raise TypeError(f"Sequential: {module!r} is not a Module")
+        modules.insert(index, module)
+        self._renumber(modules)
         return self
 
     def __len__(self) -> int:
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
+        return iter(list(self._modules.values()))
 
-    def __getitem__(self, index: int | slice) -> Any:
-        modules = list(self._modules.items())
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequential: ...
+    def __getitem__(self, index: int | slice) -> Module | Sequential:
         if isinstance(index, slice):
-            return Sequential(OrderedDict(modules[index]))
-        return modules[index][1]
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return self._modules[self._name(index)]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self._add(self._name(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        names = list(self._modules)
+        for name in names[index] if isinstance(index, slice) else [self._name(index)]:
+            delattr(self, name)
+        self._renumber(self)

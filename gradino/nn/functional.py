@@ -6,7 +6,7 @@ from typing import Any
 
 from gradino._core import wrap
 from gradino._lib import lib
-from gradino.errors import InvalidValueError
+from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError
 from gradino.functions import log_softmax, relu, sigmoid, softmax, tanh
 from gradino.tensor import Tensor
 
@@ -22,9 +22,26 @@ def _reduction(name: str, reduction: str) -> int:
         raise InvalidValueError(f"{name}: reduction is {reduction!r}, must be 'none', 'mean' or 'sum'") from None
 
 
+def refuse_input(name: str, *operands: Any) -> None:
+    """Raise if an operand is neither a tensor nor None, or the first one None. Called when one had no handle."""
+    for i, operand in enumerate(operands):
+        if not isinstance(operand, Tensor) and (operand is not None or i == 0):
+            raise DTypeError(f"{name}: expected a Tensor, got {type(operand).__name__}")
+
+
+def refuse_inplace(name: str, inplace: bool) -> None:
+    """gradino never writes activations in place."""
+    if inplace:
+        raise InvalidValueError(f"{name}: inplace=True is not supported: gradino's step arenas make it needless")
+
+
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``: input (..., in), weight (out, in), bias (out) -> (..., out)."""
-    return wrap(lib.gd_linear(input._h, weight._h, 0 if bias is None else bias._h))
+    try:
+        return wrap(lib.gd_linear(input._h, weight._h, 0 if bias is None else bias._h))
+    except AttributeError:
+        refuse_input("linear", input, weight, bias)
+        raise
 
 
 def cross_entropy(
@@ -51,25 +68,30 @@ def cross_entropy(
     """
     if size_average is not None or reduce is not None:
         raise InvalidValueError("cross_entropy: size_average and reduce are gone; use reduction=")
-    return wrap(
-        lib.gd_cross_entropy(
-            input._h, target._h, 0 if weight is None else weight._h, ignore_index, _reduction("cross_entropy", reduction), label_smoothing
-        )
-    )
+    kind = _reduction("cross_entropy", reduction)
+    try:
+        w = 0 if weight is None else weight._h
+        return wrap(lib.gd_cross_entropy(input._h, target._h, w, ignore_index, kind, label_smoothing))
+    except AttributeError:
+        refuse_input("cross_entropy", input, target, weight)
+        raise
 
 
 def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:
-    """``(input - target)^2``, averaged, summed or as it is. Both must have one shape."""
+    """``(input - target)^2``, averaged, summed or as it is.
+
+    Shapes: input and target equal (PyTorch broadcasts them with a warning); result a scalar, or theirs for ``"none"``.
+    """
     if size_average is not None or reduce is not None:
         raise InvalidValueError("mse_loss: size_average and reduce are gone; use reduction=")
+    refuse_input("mse_loss", input, target)
     return wrap(lib.gd_mse_loss(input._h, target._h, _reduction("mse_loss", reduction)))
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability ``p`` and scales the rest by ``1/(1-p)``, in training only."""
-    from gradino.nn.activation import refuse_inplace
-
     refuse_inplace("dropout", inplace)
+    refuse_input("dropout", input)
     return wrap(lib.gd_dropout(input._h, p, training))
 
 
@@ -84,8 +106,6 @@ def embedding(input: Tensor, weight: Tensor) -> Tensor:
     Raises:
         OutOfRangeError: for an index outside [0, V).
     """
-    from gradino.errors import OutOfRangeError
-
     if input.numel() and input.amin().item() < 0:
         raise OutOfRangeError(f"embedding: index {input.amin().item()} is out of range: it must be in [0, {weight.shape[0]})")
     rows = wrap(lib.gd_index_select(weight._h, 0, input.flatten()._h))

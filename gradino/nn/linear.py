@@ -8,21 +8,30 @@ from typing import Any
 from gradino import dtypes
 from gradino._core import wrap
 from gradino._lib import lib
-from gradino.errors import InvalidValueError
+from gradino.arena import step_arena
+from gradino.errors import DeviceError, DTypeError, InvalidValueError
+from gradino.nn.functional import refuse_input
 from gradino.nn.module import Module
 from gradino.nn.parameter import Parameter
 from gradino.tensor import Tensor
 
-__all__ = ["Identity", "Linear", "uniform_parameter"]
+__all__ = ["Identity", "Linear", "parameter_dtype", "uniform_parameter"]
 
 
-def uniform_parameter(shape: tuple[int, ...], bound: float, dtype: Any) -> Parameter:
+def parameter_dtype(dtype: Any, device: Any) -> dtypes.dtype:
+    """The dtype of a layer's parameters from its ``dtype`` and ``device`` arguments."""
+    if device is not None and str(device) != "cpu":
+        raise DeviceError(f"device {device!r} is not available: this build has only 'cpu'")
+    found = dtypes.resolve("float32" if dtype is None else dtype)
+    if not found.is_floating_point:
+        raise DTypeError(f"parameters must be float32 or float64, not {found}")
+    return found
+
+
+def uniform_parameter(shape: tuple[int, ...], bound: float, dtype: dtypes.dtype) -> Parameter:
     """A parameter drawn uniformly from [-bound, bound). The draw leaves nothing behind in the active arena."""
-    from gradino.arena import step_arena
-
-    code = dtypes.resolve("float32" if dtype is None else dtype).code
     with step_arena():
-        return Parameter(wrap(lib.gd_uniform(len(shape), shape, code, -bound, bound)))
+        return Parameter(wrap(lib.gd_uniform(len(shape), shape, dtype.code, -bound, bound)))
 
 
 class Linear(Module):
@@ -31,7 +40,14 @@ class Linear(Module):
     Shapes: input (..., in_features) with at most four dimensions, output (..., out_features),
     weight (out_features, in_features), bias (out_features).
     Weights and biases start uniform in ``+-1/sqrt(in_features)``, as PyTorch's do.
+
+    >>> import gradino as gd
+    >>> gd.nn.Linear(4, 2)(gd.zeros(8, 4)).shape
+    (8, 2)
     """
+
+    weight: Parameter
+    bias: Parameter | None
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -39,16 +55,21 @@ class Linear(Module):
             raise InvalidValueError(f"Linear: in_features {in_features} and out_features {out_features} must be at least 0")
         self.in_features, self.out_features = in_features, out_features
         bound = 1 / math.sqrt(in_features) if in_features else 0.0
-        self.weight = uniform_parameter((out_features, in_features), bound, dtype)
+        kind = parameter_dtype(dtype, device)
+        self.weight = uniform_parameter((out_features, in_features), bound, kind)
         if bias:
-            self.bias = uniform_parameter((out_features,), bound, dtype)
+            self.bias = uniform_parameter((out_features,), bound, kind)
         else:
             self.register_parameter("bias", None)
 
     def forward(self, input: Tensor) -> Tensor:
         """(..., in_features) -> (..., out_features)."""
         bias = self.bias
-        return wrap(lib.gd_linear(input._h, self.weight._h, 0 if bias is None else bias._h))
+        try:
+            return wrap(lib.gd_linear(input._h, self.weight._h, 0 if bias is None else bias._h))
+        except AttributeError:
+            refuse_input("Linear", input)
+            raise
 
     def extra_repr(self) -> str:
         """Sizes, as in PyTorch."""
@@ -56,7 +77,7 @@ class Linear(Module):
 
 
 class Identity(Module):
-    """Returns its input."""
+    """Returns its input, whatever its arguments were."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

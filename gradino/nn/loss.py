@@ -12,7 +12,12 @@ __all__ = ["CrossEntropyLoss", "MSELoss"]
 
 
 class CrossEntropyLoss(Module):
-    """Cross entropy of logits against classes or probabilities; see :func:`gradino.nn.functional.cross_entropy`."""
+    """Cross entropy of logits against classes or probabilities; see :func:`gradino.nn.functional.cross_entropy`.
+
+    Shapes: input (N, C), (C) or (N, C, d1, d2); target without C (int64 classes) or like the input (probabilities).
+    """
+
+    weight: Tensor | None
 
     def __init__(
         self,
@@ -36,7 +41,7 @@ class CrossEntropyLoss(Module):
 
 
 class MSELoss(Module):
-    """Mean of squared differences; see :func:`gradino.nn.functional.mse_loss`."""
+    """Mean of squared differences of two tensors of one shape; see :func:`gradino.nn.functional.mse_loss`."""
 
     def __init__(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> None:
         super().__init__()

@@ -6,9 +6,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from gradino import dtypes
 from gradino._lib import check, lib
-from gradino.errors import GradinoError
-from gradino.nn.parameter import Parameter
+from gradino.arena import step_arena
+from gradino.errors import DeviceError, GradinoError
+from gradino.nn.parameter import Buffer, Parameter, as_buffer
 from gradino.tensor import Tensor
 
 __all__ = ["Module"]
@@ -24,114 +26,194 @@ class IncompatibleKeys(NamedTuple):
 
 
 class Module:
-    """Base of all layers and models: assign parameters and modules as attributes, define ``forward``."""
+    """Base of all layers and models: assign parameters and modules as attributes, define ``forward``.
 
-    training: bool = True
+    >>> from gradino import nn
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.hidden, self.out = nn.Linear(4, 8), nn.Linear(8, 3)
+    ...     def forward(self, x):
+    ...         return self.out(self.hidden(x).relu())
+    >>> [name for name, _ in Net().named_parameters()]
+    ['hidden.weight', 'hidden.bias', 'out.weight', 'out.bias']
+    """
+
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _transient: set[str]  # names of buffers that are not saved
 
     def __init__(self) -> None:
-        self.__dict__.update(_parameters={}, _buffers={}, _modules={}, training=True)
+        self.__dict__.update(_parameters={}, _buffers={}, _modules={}, _transient=set(), training=True)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; subclasses define it."""
-        raise GradinoError(f"{type(self).__name__} has no forward()")
+        raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
+    # ---- attributes ---------------------------------------------------------------------------------------
     # Parameters, buffers and modules stand in __dict__ (reading them costs nothing extra) and in a registry.
+
+    def __getattr__(self, name: str) -> Any:
+        hint = "" if "_parameters" in self.__dict__ else " (was super().__init__() called?)"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
         if "_parameters" not in own:
-            raise GradinoError(f"{type(self).__name__}: call super().__init__() before assigning attributes")
-        parameters, buffers, modules = own["_parameters"], own["_buffers"], own["_modules"]
-        if isinstance(value, Parameter):
-            registry = parameters
+            if isinstance(value, (Parameter, Module)):
+                raise AttributeError(f"{type(self).__name__}: call super().__init__() before assigning {name!r}, a {type(value).__name__}")
+            object.__setattr__(self, name, value)
+        elif isinstance(value, Parameter):
+            self._enter("_parameters", name, value)
+        elif name in own["_parameters"]:
+            self._need(value, name, "Parameter", None)
+            self._enter("_parameters", name, value)
         elif isinstance(value, Module):
-            registry = modules
-        elif name in buffers or (value is None and (name in parameters or name in modules)):
-            registry = buffers if name in buffers else parameters if name in parameters else modules
+            self._enter("_modules", name, value)
+        elif name in own["_modules"]:
+            self._need(value, name, "Module", None)
+            self._enter("_modules", name, value)
+        elif name in own["_buffers"]:
+            self._need(value, name, "Tensor", Tensor)
+            own["_buffers"][name] = own[name] = None if value is None else as_buffer(value, own["_buffers"][name])
         else:
-            if name in parameters:
-                raise TypeError(f"{type(self).__name__}.{name} is a Parameter; assign a Parameter or None, not {type(value).__name__}")
-            modules.pop(name, None)
-            own[name] = value
-            return
-        for other in (parameters, buffers, modules):
-            if other is not registry:
-                other.pop(name, None)
-        registry[name] = own[name] = value
+            object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         for registry in (self._parameters, self._buffers, self._modules):
             registry.pop(name, None)
+        self._transient.discard(name)
         object.__delattr__(self, name)
+
+    def _enter(self, registry: str, name: str, value: Any) -> None:
+        own = self.__dict__
+        for other in ("_parameters", "_buffers", "_modules"):
+            if other != registry:
+                own[other].pop(name, None)
+        own["_transient"].discard(name)
+        own[registry][name] = own[name] = value
+
+    def _need(self, value: Any, name: str, what: str, kind: Any) -> None:
+        if value is not None and (kind is None or not isinstance(value, kind)):
+            raise TypeError(f"cannot assign to {type(self).__name__}.{name}: it must be a {what} or None, got {type(value).__name__}")
+
+    def _check_name(self, registry: str, name: str) -> None:
+        if "_parameters" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__}: call super().__init__() before registering {name!r}")
+        if not isinstance(name, str):
+            raise TypeError(f"{type(self).__name__}: a name must be a str, got {type(name).__name__}")
+        if not name or "." in name:
+            raise KeyError(f"{type(self).__name__}: the name {name!r} must not be empty nor contain a dot")
+        if name not in self.__dict__[registry] and hasattr(self, name):
+            raise KeyError(f"{type(self).__name__} has an attribute {name!r} already")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter; None reserves the name."""
-        self._parameters[name] = self.__dict__[name] = param
+        self._check_name("_parameters", name)
+        self._need(param, name, "Parameter", Parameter)
+        self._enter("_parameters", name, param)
 
-    def register_buffer(self, name: str, tensor: Tensor | None) -> None:
-        """Add a tensor that is saved with the module but not trained. It is copied to permanent memory."""
-        from gradino.nn.parameter import Buffer
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that belongs to the module but is not trained; it is saved unless ``persistent=False``.
 
-        self._buffers[name] = self.__dict__[name] = None if tensor is None else Buffer(tensor)
+        It is copied to permanent memory, and so is a tensor of a step arena that is assigned to it later.
+        """
+        self._check_name("_buffers", name)
+        self._need(tensor, name, "Tensor", Tensor)
+        self._enter("_buffers", name, None if tensor is None else Buffer(tensor))
+        if not persistent:
+            self._transient.add(name)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """Add a child module."""
-        self._modules[name] = self.__dict__[name] = module
+        """Add a child module; None reserves the name."""
+        self._check_name("_modules", name)
+        self._need(module, name, "Module", Module)
+        self._enter("_modules", name, module)
 
-    add_module = register_module
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a child module; None reserves the name."""
+        self.register_module(name, module)
 
     # ---- walking the tree ---------------------------------------------------------------------------------
 
-    def named_modules(self, memo: set[int] | None = None, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all below it, each once, with dotted names."""
+    def named_modules(
+        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it with dotted names, each once unless ``remove_duplicate=False``."""
         memo = set() if memo is None else memo
-        if id(self) in memo:
-            return
-        memo.add(id(self))
+        if remove_duplicate:
+            if id(self) in memo:
+                return
+            memo.add(id(self))
         yield prefix, self
         for name, module in self._modules.items():
             if module is not None:
-                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name)
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
         """This module and all below it, each once."""
         return (m for _, m in self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The modules directly below, with their names."""
-        return ((n, m) for n, m in self._modules.items() if m is not None)
+        """The modules directly below, with their names, each once."""
+        seen: set[int] = set()
+        for name, module in self._modules.items():
+            if module is not None and id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
 
     def children(self) -> Iterator[Module]:
-        """The modules directly below."""
+        """The modules directly below, each once."""
         return (m for _, m in self.named_children())
 
-    def _named(self, registry: str, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+    def _named(self, registry: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        for prefix, module in self.named_modules():
-            for name, value in getattr(module, registry).items():
+        tree = self.named_modules(None, prefix, remove_duplicate) if recurse else iter([(prefix, self)])
+        for path, module in tree:
+            for name, value in module.__dict__[registry].items():
                 if value is None or (remove_duplicate and id(value) in seen):
                     continue
                 seen.add(id(value))
-                yield (f"{prefix}.{name}" if prefix else name), value
+                yield (f"{path}.{name}" if path else name), value
 
-    def named_parameters(self, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """All parameters with dotted names; a shared one once."""
-        return self._named("_parameters", remove_duplicate)
+    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """All parameters with dotted names; a shared one once unless ``remove_duplicate=False``."""
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
 
-    def parameters(self) -> Iterator[Parameter]:
-        """All parameters, a shared one once."""
-        return (p for _, p in self.named_parameters())
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """All parameters, a shared one once; only the module's own with ``recurse=False``."""
+        return (p for _, p in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
         """All buffers with dotted names."""
-        return self._named("_buffers", True)
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
 
-    def buffers(self) -> Iterator[Tensor]:
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """All buffers."""
-        return (b for _, b in self.named_buffers())
+        return (b for _, b in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target: str) -> Module:
+        """The module of a dotted name; ``""`` is this one."""
+        module = self
+        for name in target.split(".") if target else ():
+            child = module._modules.get(name)
+            if child is None:
+                raise AttributeError(f"{type(self).__name__} has no module {target!r}: {type(module).__name__} has no {name!r}")
+            module = child
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter of a dotted name."""
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path)._parameters.get(name)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has no parameter {target!r}")
+        return found
 
     def apply(self: M, fn: Callable[[Module], None]) -> M:
         """Call ``fn`` on all modules, children first."""
@@ -148,8 +230,10 @@ class Module:
 
     def train(self: M, mode: bool = True) -> M:
         """Training mode: dropout is active."""
+        if not isinstance(mode, bool):
+            raise ValueError(f"train: mode must be a bool, got {mode!r}")
         for module in self.modules():
-            module.__dict__["training"] = mode
+            module.training = mode
         return self
 
     def eval(self: M) -> M:
@@ -163,29 +247,32 @@ class Module:
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear all gradients."""
+        """Clear all gradients; with ``set_to_none=False`` they become zeros."""
         for p in self.parameters():
-            check(lib.gd_set_grad(p._h, 0))
+            if set_to_none:
+                check(lib.gd_set_grad(p._h, 0))
+            elif p.grad is not None:
+                p.grad.detach().zero_()
 
     def to(self: M, *args: Any, **kwargs: Any) -> M:
-        """Convert all floating point parameters and buffers to a dtype, in place."""
-        from gradino import dtypes
+        """Convert all floating point parameters, their gradients and buffers to a dtype, in place.
 
-        target = kwargs.get("dtype") or next((a for a in args if not isinstance(a, str) or a in ("float32", "float64")), None)
-        Tensor(0.0).to(*[a for a in args if isinstance(a, str) and a not in ("float32", "float64")], device=kwargs.get("device"))
-        if target is None:
+        Takes a dtype, the device ``"cpu"`` or a tensor to be like. Parameters stay the same objects, but
+        an optimizer made before holds on to the old memory and says so: make it afterwards.
+        """
+        dtype = _target_dtype(args, kwargs)
+        if dtype is None:
             return self
-        dtype = dtypes.resolve(target)
-        converted: dict[int, Parameter] = {}
+        if not dtype.is_floating_point:
+            raise TypeError(f"to: a module can only be converted to a floating point dtype, not {dtype}")
+        for p in self.parameters():
+            if p.dtype is not dtype:
+                p._become(dtype)
         for module in self.modules():
-            for name, p in module._parameters.items():
-                if p is not None and p.dtype is not dtype:
-                    if id(p) not in converted:
-                        converted[id(p)] = Parameter(p.detach().to(dtype), p.requires_grad)
-                    setattr(module, name, converted[id(p)])
             for name, b in module._buffers.items():
-                if b is not None and b.dtype.is_floating_point:
-                    module.register_buffer(name, b.to(dtype))
+                if b is not None and b.dtype.is_floating_point and b.dtype is not dtype:
+                    with step_arena():
+                        module._buffers[name] = module.__dict__[name] = Buffer(b.to(dtype))
         return self
 
     def float(self: M) -> M:
@@ -196,44 +283,51 @@ class Module:
         """Parameters as float64."""
         return self.to(dtype="float64")
 
+    def cpu(self: M) -> M:
+        """This module."""
+        return self
+
     # ---- state --------------------------------------------------------------------------------------------
 
-    def state_dict(self) -> OrderedDict[str, Tensor]:
-        """Parameters and buffers by dotted name. The tensors share memory with the module."""
-        state: OrderedDict[str, Tensor] = OrderedDict()
-        for prefix, module in self.named_modules():
-            for registry in (module._parameters, module._buffers):
-                for name, value in registry.items():
-                    if value is not None:
-                        state[f"{prefix}.{name}" if prefix else name] = value.detach()
-        for name, value in self.named_parameters(remove_duplicate=False):
-            state.setdefault(name, value.detach())
+    def state_dict(self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Tensor]:
+        """Parameters and buffers by dotted name, a shared one under each of its names.
+
+        The tensors share memory with the module; with ``keep_vars=True`` they are the parameters themselves.
+        """
+        state: OrderedDict[str, Tensor] = OrderedDict() if destination is None else destination
+        for name, value in _saved(self):
+            state[prefix + name] = value if keep_vars else value.detach()
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Copy parameters and buffers from a mapping of tensors or arrays (also PyTorch's).
 
+        Tied weights need to be there under one of their names only.
+
         Raises:
             GradinoError: if names are missing or too many (unless ``strict`` is False) or shapes differ;
                 nothing is changed then.
         """
-        own: dict[str, Tensor] = dict(self.named_parameters(remove_duplicate=False))
-        own.update(self.named_buffers())
-        missing = [name for name in own if name not in state_dict]
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict: expected a mapping of names to tensors, got {type(state_dict).__name__}")
+        own = dict(_saved(self))
+        found = {id(own[name]) for name in own if name in state_dict}
+        missing = [name for name, value in own.items() if name not in state_dict and id(value) not in found]
         unexpected = [name for name in state_dict if name not in own]
         problems = []
-        if strict and missing:
-            problems.append(f"missing: {', '.join(missing)}")
         if strict and unexpected:
-            problems.append(f"unexpected: {', '.join(unexpected)}")
+            problems.append(f"Unexpected key(s) in state_dict: {', '.join(map(repr, unexpected))}.")
+        if strict and missing:
+            problems.append(f"Missing key(s) in state_dict: {', '.join(map(repr, missing))}.")
         values = {name: _array(state_dict[name]) for name in own if name in state_dict}
         for name, value in values.items():
             if tuple(value.shape) != own[name].shape:
-                problems.append(f"{name} has shape {tuple(value.shape)}, must be {own[name].shape}")
+                problems.append(f"size mismatch for {name}: the state_dict has {tuple(value.shape)}, the module {own[name].shape}.")
         if problems:
-            raise GradinoError(f"load_state_dict of {type(self).__name__}: " + "; ".join(problems))
-        for name, value in values.items():
-            own[name].detach().copy_(value if isinstance(value, Tensor) else Tensor(value))
+            raise GradinoError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
+        with step_arena():
+            for name, value in values.items():
+                own[name].detach().copy_(value if isinstance(value, Tensor) else Tensor(value))
         return IncompatibleKeys(missing, unexpected)
 
     # ---- display ------------------------------------------------------------------------------------------
@@ -243,19 +337,51 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
-        lines = [f"({name}): " + repr(module).replace("\n", "\n  ") for name, module in self._modules.items()]
-        if not lines:
-            return f"{type(self).__name__}({self.extra_repr()})"
-        body = "\n  ".join(([self.extra_repr()] if self.extra_repr() else []) + lines)
-        return f"{type(self).__name__}(\n  {body}\n)"
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): " + repr(module).replace("\n", "\n  ") for name, module in self._modules.items()]
+        if not children and len(lines) < 2:
+            return f"{type(self).__name__}({extra})"
+        return f"{type(self).__name__}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+def _saved(root: Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and saved buffers of a tree, under all of their names."""
+    for path, module in root.named_modules(remove_duplicate=False):
+        for registry in (module._parameters, module._buffers):
+            for name, value in registry.items():
+                if value is not None and name not in module._transient:
+                    yield (f"{path}.{name}" if path else name), value
+
+
+def _target_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dtypes.dtype | None:
+    """The dtype that the arguments of ``Module.to`` ask for; a device other than the CPU is refused."""
+    unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "tensor"}
+    if unknown:
+        raise TypeError(f"to: unknown arguments {sorted(unknown)}")
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    for arg in (*args, kwargs.get("tensor")):
+        if isinstance(arg, Tensor):
+            dtype = arg.dtype
+        elif isinstance(arg, str) and arg.split(":")[0] in ("cpu", "cuda"):
+            device = arg
+        elif arg is not None and not isinstance(arg, bool):
+            dtype = arg
+    if device is not None and str(device) != "cpu":
+        raise DeviceError(f"to: device {device!r} is not available: this build has only 'cpu'")
+    return None if dtype is None else dtypes.resolve(dtype)
 
 
 def _array(value: Any) -> Any:
     """A tensor or NumPy array of a value that may come from another library."""
+    import numpy as np
+
     if isinstance(value, Tensor):
         return value
     if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    import numpy as np
-
+        value = value.detach().cpu()
+        try:
+            value = value.numpy()
+        except TypeError:  # a dtype that NumPy lacks, bfloat16
+            value = value.float().numpy()
     return np.asarray(value)

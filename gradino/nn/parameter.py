@@ -6,6 +6,7 @@ from typing import Any
 
 from gradino._core import wrap
 from gradino._lib import check, lib, raise_error
+from gradino.arena import permanent_arena, step_arena
 from gradino.tensor import Tensor, from_data
 
 __all__ = ["Buffer", "Parameter"]
@@ -25,8 +26,11 @@ class Parameter(Tensor):
     __slots__ = ("__dict__",)
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
-        source = data._h if isinstance(data, Tensor) else from_data(data)
-        self._h = lib.gd_parameter(source, requires_grad) or raise_error()
+        if isinstance(data, Tensor):
+            self._h = lib.gd_parameter(data._h, requires_grad) or raise_error()
+        else:
+            with step_arena():
+                self._h = lib.gd_parameter(from_data(data), requires_grad) or raise_error()
 
     @classmethod
     def _copied(cls, source: Tensor) -> Parameter:
@@ -63,6 +67,16 @@ class Parameter(Tensor):
         """Adam's second moment, or None."""
         return self._state(4)
 
+    def _become(self, dtype: Any) -> None:
+        """Convert value and gradient; this object then stands for the converted memory."""
+        with step_arena():
+            handle = lib.gd_parameter(self.detach().to(dtype)._h, self.requires_grad) or raise_error()
+            grad = self.grad
+            if grad is not None:
+                check(lib.gd_set_grad(handle, grad.detach().to(dtype)._h))
+        old, self._h = self._h, handle
+        check(lib.gd_parameter_free(old))
+
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
@@ -79,9 +93,16 @@ def _rebuild(array: Any, requires_grad: bool) -> Parameter:
     return Parameter(array, requires_grad)
 
 
-def Buffer(data: Any) -> Tensor:  # noqa: N802
+def Buffer(data: Any) -> Tensor:
     """A permanent tensor that is not trained: running statistics, masks."""
-    from gradino.arena import permanent_arena
-
     with permanent_arena():
         return Tensor(data)
+
+
+def as_buffer(value: Tensor, old: Tensor | None) -> Tensor:
+    """``value``, or where it would die with an arena a permanent copy, in the memory of ``old`` if that fits."""
+    if value.arena == permanent_arena() and not value.requires_grad:
+        return value
+    if old is None or old.shape != value.shape or old.dtype is not value.dtype or old.requires_grad:
+        return Buffer(value)
+    return old.copy_(value.detach())

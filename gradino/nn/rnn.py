@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from gradino import functions
 from gradino._core import wrap
 from gradino._lib import lib
 from gradino.errors import DTypeError, InvalidValueError, ShapeError
-from gradino.nn.linear import uniform_parameter
+from gradino.nn.linear import parameter_dtype, uniform_parameter
 from gradino.nn.module import Module
+from gradino.nn.parameter import Parameter
 from gradino.nn.utils.rnn import PackedSequence
 from gradino.tensor import Tensor
 
 __all__ = ["LSTM", "LSTMCell"]
 
 
+State = tuple[Tensor, Tensor]
+
+
 def _handle(t: Tensor | None) -> int:
     return 0 if t is None else t._h
+
+
+def _pair(name: str, hx: Any) -> State | None:
+    if hx is None or (isinstance(hx, (tuple, list)) and len(hx) == 2 and all(isinstance(t, Tensor) for t in hx)):
+        return hx  # type: ignore[return-value]
+    raise DTypeError(f"{name}: hx must be a pair of tensors (h_0, c_0), got {type(hx).__name__}")
+
+
+def _lengths(lengths: Any) -> Tensor | None:
+    """Lengths as an int64 tensor; only integers will do."""
+    if lengths is None:
+        return None
+    found = lengths if isinstance(lengths, Tensor) else Tensor(lengths)
+    if found.dtype.name not in ("int32", "int64") and found.numel():
+        raise DTypeError(f"LSTM: lengths must be integers, got {found.dtype}")
+    return found.to("int64")
 
 
 class LSTM(Module):
@@ -58,12 +79,16 @@ class LSTM(Module):
         if proj_size:
             raise InvalidValueError("LSTM: proj_size is not supported")
         if min(input_size, hidden_size, num_layers) < 1:
-            raise InvalidValueError(f"LSTM: input_size {input_size}, hidden_size {hidden_size}, num_layers {num_layers}: each must be at least 1")
-        if not 0 <= dropout <= 1:
+            sizes = f"input_size {input_size}, hidden_size {hidden_size}, num_layers {num_layers}"
+            raise InvalidValueError(f"LSTM: {sizes}: each must be at least 1")
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise InvalidValueError(f"LSTM: dropout is {dropout}, must be in [0, 1]")
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(f"LSTM: dropout={dropout} stands between layers and does nothing for num_layers=1", stacklevel=2)
+        settled = parameter_dtype(dtype, device)
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
-        self._names: list[list[tuple[str, str, str, str]]] = []
+        self._names: list[list[tuple[str, ...]]] = []
         directions = ("", "_reverse") if bidirectional else ("",)
         bound = 1 / math.sqrt(hidden_size)
         for layer in range(num_layers):
@@ -72,15 +97,20 @@ class LSTM(Module):
             for suffix in directions:
                 names = tuple(f"{kind}_l{layer}{suffix}" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
                 shapes = [(4 * hidden_size, width), (4 * hidden_size, hidden_size), (4 * hidden_size,), (4 * hidden_size,)]
-                for name, shape in zip(names[: 4 if bias else 2], shapes):
-                    setattr(self, name, uniform_parameter(shape, bound, dtype))
+                for name, shape in list(zip(names, shapes, strict=True))[: 4 if bias else 2]:
+                    setattr(self, name, uniform_parameter(shape, bound, settled))
                 per_layer.append(names)
-            self._names.append(per_layer)  # type: ignore[arg-type]
+            self._names.append(per_layer)
 
     def flatten_parameters(self) -> None:
         """Nothing to do: parameters always lie side by side."""
 
-    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None, lengths: Any = None) -> Any:
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of each layer and direction: weight_ih, weight_hh and, with bias, bias_ih, bias_hh."""
+        return [[self.__dict__[n] for n in names[: 4 if self.bias else 2]] for per_layer in self._names for names in per_layer]
+
+    def forward(self, input: Any, hx: State | None = None, lengths: Any = None) -> tuple[Any, State]:
         """Returns ``output, (h_n, c_n)``. A packed sequence gives a packed one."""
         if isinstance(input, PackedSequence):
             if lengths is not None:
@@ -94,8 +124,7 @@ class LSTM(Module):
             return self._unbatched(input, hx, lengths)
         directions = len(self._names[0])
         self._check(input, hx, directions)
-        if lengths is not None and not isinstance(lengths, Tensor):
-            lengths = Tensor(lengths, dtype="int64")
+        lengths = _lengths(lengths)
         x, finals_h, finals_c = input, [], []
         for layer, per_layer in enumerate(self._names):
             if layer and self.dropout and self.training:
@@ -114,12 +143,17 @@ class LSTM(Module):
     def _run(self, x: Tensor, h0: Any, c0: Any, names: tuple[str, ...], lengths: Any, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
         own = self.__dict__
         b_ih, b_hh = (own[names[2]]._h, own[names[3]]._h) if self.bias else (0, 0)
-        y = wrap(lib.gd_lstm(x._h, _handle(h0), _handle(c0), own[names[0]]._h, own[names[1]]._h, b_ih, b_hh, _handle(lengths), reverse, self.batch_first))
+        w_ih, w_hh, reach = own[names[0]]._h, own[names[1]]._h, _handle(lengths)
+        y = wrap(lib.gd_lstm(x._h, _handle(h0), _handle(c0), w_ih, w_hh, b_ih, b_hh, reach, reverse, self.batch_first))
         return y, wrap(lib.gd_output(y._h, 1)), wrap(lib.gd_output(y._h, 2))
 
-    def _unbatched(self, input: Tensor, hx: Any, lengths: Any) -> Any:
-        dim = 0 if self.batch_first else 1
-        state = None if hx is None else (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
+    def _unbatched(self, input: Tensor, hx: Any, lengths: Any) -> tuple[Tensor, State]:
+        dim, state = 0 if self.batch_first else 1, None
+        if _pair("LSTM", hx) is not None:
+            for name, t in zip(("h_0", "c_0"), hx, strict=True):
+                if t.ndim != 2:
+                    raise ShapeError(f"LSTM: {name} has shape {t.shape}, must have two dimensions as the input has no batch")
+            state = (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
         output, (h, c) = self.forward(input.unsqueeze(dim), state, lengths)
         return output.squeeze(dim), (h.squeeze(1), c.squeeze(1))
 
@@ -128,10 +162,10 @@ class LSTM(Module):
         if len(shape) != 3 or shape[2] != self.input_size:
             order = "(B, T" if self.batch_first else "(T, B"
             raise ShapeError(f"LSTM: input has shape {shape}, must be {order}, {self.input_size})")
-        if hx is None:
+        if _pair("LSTM", hx) is None:
             return
         want = (self.num_layers * directions, shape[0] if self.batch_first else shape[1], self.hidden_size)
-        for name, state in zip(("h_0", "c_0"), hx):
+        for name, state in zip(("h_0", "c_0"), hx, strict=True):
             if state.shape != want:
                 raise ShapeError(f"LSTM: {name} has shape {state.shape}, must be {want}")
 
@@ -147,31 +181,44 @@ class LSTM(Module):
 class LSTMCell(Module):
     """One step of an LSTM: input (B, input_size) and states (B, hidden_size), or all without B.
 
-    Returns ``(h, c)``. Parameters ``weight_ih``, ``weight_hh``, ``bias_ih``, ``bias_hh`` as in PyTorch.
+    Returns ``(h, c)``. Parameters ``weight_ih`` (4 * hidden, input), ``weight_hh`` (4 * hidden, hidden),
+    ``bias_ih``, ``bias_hh`` (4 * hidden), gates in order i, f, g, o, as in PyTorch.
     """
+
+    weight_ih: Parameter
+    weight_hh: Parameter
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         if min(input_size, hidden_size) < 1:
             raise InvalidValueError(f"LSTMCell: input_size {input_size} and hidden_size {hidden_size} must be at least 1")
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        bound = 1 / math.sqrt(hidden_size)
-        self.weight_ih = uniform_parameter((4 * hidden_size, input_size), bound, dtype)
-        self.weight_hh = uniform_parameter((4 * hidden_size, hidden_size), bound, dtype)
+        bound, kind = 1 / math.sqrt(hidden_size), parameter_dtype(dtype, device)
+        self.weight_ih = uniform_parameter((4 * hidden_size, input_size), bound, kind)
+        self.weight_hh = uniform_parameter((4 * hidden_size, hidden_size), bound, kind)
         if bias:
-            self.bias_ih = uniform_parameter((4 * hidden_size,), bound, dtype)
-            self.bias_hh = uniform_parameter((4 * hidden_size,), bound, dtype)
+            self.bias_ih = uniform_parameter((4 * hidden_size,), bound, kind)
+            self.bias_hh = uniform_parameter((4 * hidden_size,), bound, kind)
+        else:
+            self.register_parameter("bias_ih", None)
+            self.register_parameter("bias_hh", None)
 
-    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor, hx: State | None = None) -> State:
         """One step; zero states if ``hx`` is left out."""
+        hx = _pair("LSTMCell", hx)
+        if not isinstance(input, Tensor):
+            raise DTypeError(f"LSTMCell: input must be a Tensor, got {type(input).__name__}")
         if input.ndim == 1:
             h, c = self.forward(input.unsqueeze(0), None if hx is None else (hx[0].unsqueeze(0), hx[1].unsqueeze(0)))
             return h.squeeze(0), c.squeeze(0)
         if input.ndim != 2 or input.shape[1] != self.input_size:
             raise ShapeError(f"LSTMCell: input has shape {input.shape}, must be (B, {self.input_size})")
         h0, c0 = (0, 0) if hx is None else (hx[0]._h, hx[1]._h)
-        b_ih, b_hh = (self.bias_ih._h, self.bias_hh._h) if self.bias else (0, 0)
-        y = lib.gd_lstm(lib.gd_unsqueeze(input._h, 0), h0, c0, self.weight_ih._h, self.weight_hh._h, b_ih, b_hh, 0, False, False)
+        b_ih, b_hh = _handle(self.bias_ih), _handle(self.bias_hh)
+        x = lib.gd_unsqueeze(input._h, 0)
+        y = lib.gd_lstm(x, h0, c0, self.weight_ih._h, self.weight_hh._h, b_ih, b_hh, 0, False, False)
         return wrap(lib.gd_output(y, 1)), wrap(lib.gd_output(y, 2))
 
     def extra_repr(self) -> str:

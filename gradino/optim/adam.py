@@ -7,7 +7,7 @@ from typing import Any
 
 from gradino._lib import lib
 from gradino.errors import InvalidValueError
-from gradino.optim.optimizer import Optimizer
+from gradino.optim.optimizer import Optimizer, refuse_variants
 
 __all__ = ["Adam", "AdamW"]
 
@@ -16,11 +16,17 @@ class Adam(Optimizer):
     """Adam, as in PyTorch: ``m = b1 m + (1-b1) g``; ``v = b2 v + (1-b2) g^2``;
     ``p -= lr / (1-b1^t) * m / (sqrt(v) / sqrt(1-b2^t) + eps)``. Weight decay is added to the gradient.
 
+    With ``amsgrad`` the largest v so far takes its place. ``m`` and ``v`` are ``p.exp_avg`` and ``p.exp_avg_sq``.
+    ``foreach`` and ``fused`` are accepted for PyTorch's sake: the update is always fused.
+
     Source: Kingma and Ba, 2015; ``amsgrad``: Reddi et al., 2018.
+
+    Raises:
+        InvalidValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).
     """
 
     _KIND = lib.GD_ADAM
-    _STATES = (("exp_avg", 3), ("exp_avg_sq", 4))
+    _STATES = (("exp_avg", 3), ("exp_avg_sq", 4), ("max_exp_avg_sq", 5))
 
     def __init__(
         self,
@@ -31,14 +37,20 @@ class Adam(Optimizer):
         weight_decay: float = 0,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
-        )
+        refuse_variants(type(self).__name__, capturable=capturable, differentiable=differentiable)
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**defaults, "amsgrad": amsgrad, "maximize": maximize})
 
     def _check(self, group: dict[str, Any]) -> None:
         super()._check(group)
+        if len(group["betas"]) != 2:
+            raise InvalidValueError(f"{type(self).__name__}: betas must be two numbers, got {group['betas']}")
         for i, beta in enumerate(group["betas"]):
             if not 0 <= beta < 1:
                 raise InvalidValueError(f"{type(self).__name__}: betas[{i}] is {beta}, must be in [0, 1)")
@@ -67,5 +79,10 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        variants = {"capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **variants)

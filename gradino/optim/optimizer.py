@@ -2,56 +2,85 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from gradino._core import wrap
 from gradino._lib import check, ffi, lib, raise_error
+from gradino.arena import step_arena
 from gradino.errors import GradinoError, InvalidValueError
+from gradino.grad_mode import enable_grad
 from gradino.tensor import Tensor
 
-__all__ = ["Optimizer"]
+__all__ = ["Optimizer", "refuse_variants"]
+
+_BESIDES = frozenset(("params", "param_names", "initial_lr"))  # keys of a group that are not settings
+
+
+def refuse_variants(title: str, **wanted: bool) -> None:
+    """Raise for switches of PyTorch's that change what an update means and that gradino does not have."""
+    for name, on in wanted.items():
+        if on:
+            raise InvalidValueError(f"{title}: {name}=True is not supported")
 
 
 class Optimizer:
     """Base of the optimizers. ``params``: tensors, ``(name, tensor)`` pairs, or dicts with ``"params"`` (groups).
 
-    ``param_groups`` holds each group's settings; they are read afresh at every step.
+    ``param_groups`` holds each group's settings; they are read afresh at every step. Moments live beside the
+    parameters, so a parameter can have one optimizer with moments at a time.
     """
 
     _KIND: int
     _STATES: tuple[tuple[str, int], ...] = ()  # name in the state dict, number of the region
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
-        self.defaults = defaults
-        self.param_groups: list[dict[str, Any]] = []
+        if isinstance(params, (Tensor, dict)):
+            raise TypeError(f"{self._title}: params must be an iterable of tensors or of dicts, not a {type(params).__name__}")
+        groups = list(params)
+        if not groups:
+            raise InvalidValueError(f"{self._title}: got an empty parameter list")
+        self._open(defaults)
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    def _open(self, defaults: dict[str, Any]) -> None:
         native = lib.gd_optimizer_open(self._KIND)
         if native == ffi.NULL:
             raise_error()
         self._native = ffi.gc(native, lib.gd_optimizer_close)
         self._hyper = ffi.new("gd_hyper *")
-        self._seen: list[Any] = []
-        if isinstance(params, (Tensor, dict)):
-            raise TypeError(f"optimizer: params must be an iterable of tensors or of dicts, not a {type(params).__name__}")
-        groups = list(params)
-        if not groups:
-            raise InvalidValueError("optimizer: got an empty parameter list")
-        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
-            self.add_param_group(group)
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        self._seen: list[Any] = []  # settings of each group that the engine knows
+
+    @property
+    def _title(self) -> str:
+        return type(self).__name__
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with settings of their own; what is not given is taken from the defaults."""
+        if not isinstance(param_group, dict) or "params" not in param_group:
+            raise TypeError(f"{self._title}: a parameter group must be a dict with 'params', got {type(param_group).__name__}")
         given = param_group["params"]
+        if isinstance(given, (set, frozenset)):
+            raise TypeError(f"{self._title}: the order of a set is not defined: give the parameters in a list")
         items = [given] if isinstance(given, Tensor) else list(given)
         named = [x for x in items if isinstance(x, tuple)]
+        if named and len(named) < len(items):
+            raise TypeError(f"{self._title}: either all parameters of a group are (name, tensor) pairs or none is")
         tensors = [x[1] if isinstance(x, tuple) else x for x in items]
         for t in tensors:
             if not isinstance(t, Tensor):
-                raise TypeError(f"optimizer: can only optimize tensors, got {type(t).__name__}")
+                raise TypeError(f"{self._title}: can only optimize tensors, got {type(t).__name__}")
         group = {**self.defaults, **param_group, "params": tensors}
-        unknown = set(group) - set(self.defaults) - {"params", "param_names", "initial_lr"}
+        unknown = set(group) - set(self.defaults) - _BESIDES
         if unknown:
-            raise InvalidValueError(f"optimizer: unknown settings {sorted(unknown)}; {type(self).__name__} has {sorted(self.defaults)}")
+            raise InvalidValueError(f"{self._title}: unknown settings {sorted(unknown)}; there are {sorted(self.defaults)}")
         if named:
             group["param_names"] = [x[0] for x in named]
         self._check(group)
@@ -61,13 +90,14 @@ class Optimizer:
         self._seen.append(None)
 
     def _check(self, group: dict[str, Any]) -> None:
+        """Raise InvalidValueError for a setting outside its range."""
         for name in ("lr", "weight_decay", "momentum", "eps"):
             if name in group and not group[name] >= 0:
-                raise InvalidValueError(f"{type(self).__name__}: {name} is {group[name]}, must be at least 0")
+                raise InvalidValueError(f"{self._title}: {name} is {group[name]}, must be at least 0")
 
     def _settings(self, group: dict[str, Any]) -> tuple[Any, ...]:
         """(lr, beta1, beta2, eps, weight_decay, momentum, dampening, nesterov, maximize, amsgrad)."""
-        raise GradinoError(f"{type(self).__name__} does not say what its settings are")
+        raise NotImplementedError(f"{self._title} does not say what its settings are")
 
     def _prepare(self) -> Any:
         """Pass changed settings on; returns the engine's optimizer."""
@@ -82,8 +112,14 @@ class Optimizer:
         return self._native
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient, in one pass over the slabs."""
-        loss = closure() if closure is not None else None
+        """Update every parameter that has a gradient, in one pass over the slabs.
+
+        ``closure`` computes loss and gradients first; its result is returned.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
         status = lib.gd_optimizer_step(self._prepare())
         if status:
             check(status)
@@ -97,72 +133,113 @@ class Optimizer:
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    p.grad.zero_()
+                    p.grad.detach().zero_()
 
     # ---- state ----------------------------------------------------------------------------------------------
 
-    def _names(self) -> list[str]:
-        names = []
-        for group in self.param_groups:
-            own = group.get("param_names")
-            names += own if own else [str(len(names) + i) for i in range(len(group["params"]))]
-        return names
+    def _entry(self, p: Tensor) -> dict[str, Any]:
+        """Step and moments (the memory itself) of one parameter; empty before its first update."""
+        step = check(lib.gd_optimizer_get_step(self._native, p._h))
+        if not step:
+            return {}
+        entry: dict[str, Any] = {"step": step}
+        for name, region in self._STATES:
+            handle = lib.gd_parameter_state(p._h, region)
+            if handle:
+                entry[name] = wrap(handle)
+        return entry
+
+    @property
+    def state(self) -> dict[Tensor, dict[str, Any]]:
+        """Step and moments by parameter, for reading."""
+        entries = ((p, self._entry(p)) for group in self.param_groups for p in group["params"])
+        return defaultdict(dict, {p: entry for p, entry in entries if entry})
 
     def state_dict(self) -> dict[str, Any]:
         """Steps and moments (copies) by number, and the groups, in PyTorch's layout."""
         state: dict[int, dict[str, Any]] = {}
-        groups, number = [], 0
+        groups: list[dict[str, Any]] = []
+        number = 0
         for group in self.param_groups:
             first = number
             for p in group["params"]:
-                step = check(lib.gd_optimizer_get_step(self._native, p._h))
-                if step:
-                    entry: dict[str, Any] = {"step": step}
-                    for name, region in self._STATES:
-                        handle = lib.gd_parameter_state(p._h, region)
-                        if handle:
-                            entry[name] = Tensor(wrap(handle)._array())
-                    state[number] = entry
+                entry = self._entry(p)
+                if entry:
+                    state[number] = {k: Tensor(v._array()) if isinstance(v, Tensor) else v for k, v in entry.items()}
                 number += 1
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": list(range(first, number))})
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Copy a state from ``state_dict()``, matched by parameter name where names are known.
+        """Take over a state, also PyTorch's. Parameters match by name where both sides know names, else by position.
+
+        A parameter without an entry starts afresh.
 
         Raises:
             GradinoError: if groups, names or shapes differ, naming the parameter; nothing is changed then.
         """
         saved, own = state_dict["param_groups"], self.param_groups
-        if len(saved) != len(own) or any(len(a["params"]) != len(b["params"]) for a, b in zip(saved, own)):
-            sizes = [len(g["params"]) for g in saved], [len(g["params"]) for g in own]
+        sizes = [len(g["params"]) for g in saved], [len(g["params"]) for g in own]
+        if sizes[0] != sizes[1]:
             raise GradinoError(f"load_state_dict: the state has groups of {sizes[0]} parameters, this optimizer of {sizes[1]}")
-        plan = []
-        for old, group in zip(saved, own):
-            keys = dict(zip(old.get("param_names") or [], old["params"]))
-            names = group.get("param_names")
-            for i, p in enumerate(group["params"]):
-                label = names[i] if names else f"number {old['params'][i]}"
-                if names and keys and names[i] not in keys:
+        plan = [(p, entry) for old, group in zip(saved, own, strict=True) for p, entry in self._match(state_dict["state"], old, group)]
+        for old, group in zip(saved, own, strict=True):
+            group.update({k: v for k, v in old.items() if k in self.defaults or k == "initial_lr"})
+        with step_arena():
+            for p, entry in plan:
+                self._restore(p, entry)
+
+    def _match(self, state: dict[int, Any], old: dict[str, Any], group: dict[str, Any]) -> list[tuple[Tensor, dict[str, Any]]]:
+        """The group's parameters, each with its entry of a saved state."""
+        theirs, ours = old.get("param_names"), group.get("param_names")
+        if (theirs is None) != (ours is None):
+            who = "the state" if theirs is None else "this optimizer"
+            warnings.warn(f"load_state_dict: {who} knows no names of parameters, so they are matched by position", stacklevel=3)
+        keys = dict(zip(theirs, old["params"], strict=True)) if theirs and ours else None
+        found = []
+        for i, p in enumerate(group["params"]):
+            number, label = old["params"][i], repr(ours[i]) if ours else f"number {old['params'][i]}"
+            if keys is not None and ours:
+                if ours[i] not in keys:
                     raise GradinoError(f"load_state_dict: the state has no parameter {label}; it has {sorted(keys)}")
-                entry = state_dict["state"].get(keys[names[i]] if names and keys else old["params"][i], {})
-                for name, _ in self._STATES:
-                    value = entry.get(name)
-                    if value is not None and tuple(value.shape) != p.shape:
-                        raise GradinoError(f"load_state_dict: {name} of parameter {label} has shape {tuple(value.shape)}, the parameter {p.shape}")
-                plan.append((p, entry))
-        for old, group in zip(saved, own):
-            group.update({k: v for k, v in old.items() if k in self.defaults})
-        for p, entry in plan:
-            check(lib.gd_optimizer_set_step(self._native, p._h, int(entry.get("step", 0))))
-            for name, region in self._STATES:
-                value = entry.get(name)
-                if value is not None:
-                    value = value if isinstance(value, Tensor) else Tensor(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
-                    check(lib.gd_optimizer_set_state(self._native, p._h, region, value._h))
+                number = keys[ours[i]]
+            entry = state.get(number, {})
+            for name, _ in self._STATES:
+                shape = None if entry.get(name) is None else tuple(entry[name].shape)
+                if shape is not None and shape != p.shape:
+                    raise GradinoError(f"load_state_dict: {name} of parameter {label} has shape {shape}, the parameter {p.shape}")
+            found.append((p, entry))
+        return found
+
+    def _restore(self, p: Tensor, entry: dict[str, Any]) -> None:
+        moments = {region: entry[name] for name, region in self._STATES if entry.get(name) is not None}
+        step = int(entry.get("step", 1 if moments else 0))  # PyTorch's SGD does not count
+        check(lib.gd_optimizer_set_step(self._native, p._h, 0))  # forgets what there was
+        for region, value in moments.items():
+            if not isinstance(value, Tensor):
+                value = Tensor(value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value))
+            check(lib.gd_optimizer_set_state(self._native, p._h, region, value._h))
+        check(lib.gd_optimizer_set_step(self._native, p._h, step))
+
+    # ---- copies ---------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        others = {k: v for k, v in self.__dict__.items() if k not in ("_native", "_hyper", "_seen")}
+        return {**others, "_moments": self.state_dict()["state"]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        moments, groups = state.pop("_moments"), state.pop("param_groups")
+        self._open(state.pop("defaults"))
+        self.__dict__.update(state)
+        for group in groups:
+            self.add_param_group(group)
+        with step_arena():
+            for number, p in enumerate(p for group in self.param_groups for p in group["params"]):
+                self._restore(p, moments.get(number, {}))
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        lines = [f"{self._title} ("]
         for i, group in enumerate(self.param_groups):
             lines.append(f"Parameter Group {i}")
             lines += [f"    {k}: {v}" for k, v in sorted(group.items()) if k not in ("params", "param_names")]

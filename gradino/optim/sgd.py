@@ -7,7 +7,7 @@ from typing import Any
 
 from gradino._lib import lib
 from gradino.errors import InvalidValueError
-from gradino.optim.optimizer import Optimizer
+from gradino.optim.optimizer import Optimizer, refuse_variants
 
 __all__ = ["SGD"]
 
@@ -17,8 +17,12 @@ class SGD(Optimizer):
 
     ``g += weight_decay * p``; ``buf = momentum * buf + (1 - dampening) * g`` (the first time ``buf = g``);
     ``p -= lr * buf``, or with ``nesterov`` ``p -= lr * (g + momentum * buf)``. ``buf`` is ``p.prev_grad``.
+    ``foreach`` and ``fused`` are accepted for PyTorch's sake: the update is always fused.
 
     Source: Sutskever et al., 2013.
+
+    Raises:
+        InvalidValueError: for a negative lr, momentum or weight_decay, or nesterov without momentum or with dampening.
     """
 
     _KIND = lib.GD_SGD
@@ -34,13 +38,18 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        if nesterov and (momentum <= 0 or dampening != 0):
+        refuse_variants("SGD", differentiable=differentiable)
+        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
+        super().__init__(params, {**defaults, "nesterov": nesterov, "maximize": maximize})
+
+    def _check(self, group: dict[str, Any]) -> None:
+        super()._check(group)
+        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise InvalidValueError("SGD: nesterov needs a momentum and zero dampening")
-        super().__init__(
-            params,
-            {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize},
-        )
 
     def _settings(self, group: dict[str, Any]) -> tuple[Any, ...]:
         g = group

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from gradino import functions
-from gradino.errors import InvalidValueError, ShapeError
+from gradino.errors import DTypeError, InvalidValueError, ShapeError
 from gradino.factories import full
 from gradino.tensor import Tensor
 
@@ -14,7 +15,10 @@ __all__ = ["PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packe
 
 
 class PackedSequence:
-    """A padded batch with its lengths. ``nn.LSTM`` skips the padding, so nothing needs to be sorted."""
+    """A padded batch with its lengths. ``nn.LSTM`` skips the padding, so nothing needs to be sorted.
+
+    ``padded`` is (T, B, ...), or (B, T, ...) with ``batch_first``; ``lengths`` int64 (B).
+    """
 
     __slots__ = ("padded", "lengths", "batch_first")
 
@@ -32,14 +36,16 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
     Raises:
         InvalidValueError: for a length below 1 or above T, or unsorted ones with ``enforce_sorted``.
     """
-    lengths = lengths if isinstance(lengths, Tensor) else Tensor(lengths, dtype="int64")
+    lengths = lengths if isinstance(lengths, Tensor) else Tensor(lengths)
+    if lengths.dtype.name not in ("int32", "int64"):
+        raise DTypeError(f"pack_padded_sequence: lengths must be integers, got {lengths.dtype}")
     values = lengths.tolist()
     steps, batch = (input.shape[1], input.shape[0]) if batch_first else input.shape[:2]
     if len(values) != batch:
         raise ShapeError(f"pack_padded_sequence: {len(values)} lengths for a batch of {batch}")
     if any(not 1 <= n <= steps for n in values):
         raise InvalidValueError(f"pack_padded_sequence: lengths {values} must be between 1 and {steps}")
-    if enforce_sorted and any(a < b for a, b in zip(values, values[1:])):
+    if enforce_sorted and any(a < b for a, b in pairwise(values)):
         raise InvalidValueError("pack_padded_sequence: lengths must be in decreasing order; pass enforce_sorted=False to allow any order")
     return PackedSequence(input, lengths.to("int64"), batch_first)
 
@@ -71,16 +77,25 @@ def _fill_padding(padded: Tensor, lengths: list[int], time: int, value: float) -
     return padded.masked_fill(past, value)
 
 
-def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0) -> Tensor:
+def pad_sequence(
+    sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
     """Sequences (T_i, ...) as one padded batch (T, B, ...), or (B, T, ...) with ``batch_first``."""
+    if padding_side not in ("left", "right"):
+        raise InvalidValueError(f"pad_sequence: padding_side is {padding_side!r}, must be 'left' or 'right'")
+    sequences = list(sequences)
+    if not sequences:
+        raise InvalidValueError("pad_sequence: there is no sequence")
     longest = max(len(s) for s in sequences)
     padded = []
     for s in sequences:
-        shape = (longest - len(s), *s.shape[1:])
-        padded.append(s if len(s) == longest else functions.cat([s, full(shape, padding_value, dtype=s.dtype)]))
+        if len(s) < longest:
+            fill = full((longest - len(s), *s.shape[1:]), padding_value, dtype=s.dtype)
+            s = functions.cat([s, fill] if padding_side == "right" else [fill, s])
+        padded.append(s)
     return functions.stack(padded, 0 if batch_first else 1)
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences of different lengths as a packed batch."""
+    """Sequences (T_i, ...) of different lengths as a packed batch."""
     return pack_padded_sequence(pad_sequence(sequences), [len(s) for s in sequences], enforce_sorted=enforce_sorted)
