@@ -26,13 +26,18 @@ class ArenaStats(NamedTuple):
     resets: int
 
 
-# Arrays that tensors borrow memory from, by arena: alive until that arena forgets the tensors.
-_borrowed: dict[Any, list[Any]] = {}
+# Arrays that tensors borrow memory from, by arena and handle: alive until that arena forgets the tensors.
+_borrowed: dict[Any, dict[int, Any]] = {}
 
 
-def borrow(owner: object) -> None:
-    """Keep ``owner`` alive as long as the tensors of the active arena."""
-    _borrowed.setdefault(lib.gd_arena_active(), []).append(owner)
+def borrow(handle: int, owner: object) -> None:
+    """Keep ``owner``, whose memory the tensor ``handle`` uses, alive as long as the tensors of the active arena."""
+    _borrowed.setdefault(lib.gd_arena_active(), {})[handle] = owner
+
+
+def owner_of(handle: int) -> Any:
+    """Whose memory the tensor ``handle`` borrows, or None."""
+    return _borrowed.get(lib.gd_arena_of(handle), {}).get(handle)
 
 
 class Arena:
@@ -97,6 +102,11 @@ class Arena:
     def rewind(self, mark: int) -> None:
         """Forget what was allocated since ``mark``."""
         check(lib.gd_arena_rewind(self._alive(), mark))
+        owners = _borrowed.get(self._pointer)
+        if owners:
+            for handle in [h for h in owners if lib.gd_check(h) < 0]:
+                del owners[handle]
+            lib.gd_clear_error()
 
     def close(self) -> None:
         """Free the arena. NumPy views of its tensors stay valid; the tensors do not."""

@@ -54,7 +54,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         return Tensor(array)
     pointer = ffi.cast("void *", array.ctypes.data)
     result = wrap(lib.gd_from_external(array.ndim, array.shape, [s // itemsize for s in array.strides], code, pointer))
-    borrow(array)
+    borrow(result._h, array)
     return result
 
 

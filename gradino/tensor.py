@@ -13,7 +13,7 @@ from gradino._core import shape_of, wrap
 from gradino._lib import check, ffi, lib, op_id, raise_error
 from gradino._reductions import Reductions
 from gradino._shaping import Shaping
-from gradino.arena import Arena
+from gradino.arena import Arena, owner_of
 from gradino.dtypes import BY_CODE, dtype
 from gradino.errors import DeviceError, DTypeError, GradinoError, ShapeError
 from gradino.grad_mode import no_grad
@@ -197,8 +197,12 @@ class Tensor(Arithmetic, Reductions, Shaping):
         export = lib.gd_export_open(self._h)
         if export == ffi.NULL:
             raise_error()
-        close = lib.gd_export_close
-        memory = ffi.gc(ffi.cast("char *", info.data), lambda _: close(export))
+        close, owner = lib.gd_export_close, owner_of(info.base) if info.is_external else None
+
+        def release(_: Any, owner: Any = owner) -> None:  # holds on to an array whose memory is borrowed
+            close(export)
+
+        memory = ffi.gc(ffi.cast("char *", info.data), release)
         span = sum((n - 1) * s for n, s in zip(shape, strides)) + d.itemsize
         array = np.ndarray(shape, d.numpy, ffi.buffer(memory, span), strides=strides)
         if any(n > 1 and s == 0 for n, s in zip(shape, strides)):

@@ -53,9 +53,11 @@ static gd_tensor binary(int op, gd_tensor a, gd_tensor b, gd_node *na, gd_node *
         if (rule == gd_shape_pow || rule == gd_shape_binary_int_div) dtype = GD_INT64;
     }
     if (rule == gd_shape_binary_float && !gd_is_float(dtype)) dtype = GD_FLOAT32;
-    if (na->v.dtype != dtype && !(a = gd_cast(a, dtype))) return 0;
-    if (nb->v.dtype != dtype && !(b = gd_cast(b, dtype))) return 0;
-    return gd_record(op, (gd_tensor[]){a, b}, 2, NULL, NULL);
+    if (na->v.dtype == dtype && nb->v.dtype == dtype) return gd_record(op, (gd_tensor[]){a, b}, 2, NULL, NULL);
+    gd_start start = gd_here();
+    a = gd_cast(a, dtype);
+    b = a ? gd_cast(b, dtype) : 0;
+    return gd_or_return(start, b ? gd_record(op, (gd_tensor[]){a, b}, 2, NULL, NULL) : 0);
 }
 
 static bool is_op(int op, int nin) {
@@ -68,13 +70,17 @@ gd_tensor gd_unary(int op, gd_tensor a) {
     gd_node *n = is_op(op, 1) ? gd_node_of(a, gd_ops[op].name) : NULL;
     if (!n) return 0;
     if (!gd_is_float(n->v.dtype)) {
-        if (gd_ops[op].shape == gd_shape_unary_float) a = gd_cast(a, GD_FLOAT32);
-        else if (n->v.dtype == GD_BOOL && gd_ops[op].shape == gd_shape_unary_num) {
+        if (gd_ops[op].shape == gd_shape_unary_float) {
+            gd_start start = gd_here();
+            a = gd_cast(a, GD_FLOAT32);
+            return gd_or_return(start, a ? gd_record(op, &a, 1, NULL, NULL) : 0);
+        }
+        if (n->v.dtype == GD_BOOL && gd_ops[op].shape == gd_shape_unary_num) {
             gd_fail(GD_ERR_DTYPE, "%s: not for bool tensors", gd_ops[op].name);
             return 0;
         }
     }
-    return a ? gd_record(op, &a, 1, NULL, NULL) : 0;
+    return gd_record(op, &a, 1, NULL, NULL);
 }
 
 gd_tensor gd_binary(int op, gd_tensor a, gd_tensor b) {
@@ -92,17 +98,21 @@ gd_tensor gd_binary_scalar(int op, gd_tensor a, double value, int64_t ivalue, in
         gd_fail(GD_ERR_VALUE, "%s: the number %lld does not fit int32", gd_ops[op].name, (long long)ivalue);
         return 0;
     }
+    gd_start start = gd_here();
     gd_tensor s = gd_scalar(value, ivalue, dtype);
     gd_node *ns = gd_node_of(s, gd_ops[op].name);
     if (!ns) return 0;
-    return reversed ? binary(op, s, a, ns, na) : binary(op, a, s, na, ns);
+    return gd_or_return(start, reversed ? binary(op, s, a, ns, na) : binary(op, a, s, na, ns));
 }
 
 gd_tensor gd_where(gd_tensor cond, gd_tensor a, gd_tensor b) {
     gd_node *nc = gd_node_of(cond, "where"), *na = nc ? gd_node_of(a, "where") : NULL, *nb = na ? gd_node_of(b, "where") : NULL;
     if (!nb) return 0;
     int dtype = promote(na, nb);
-    return GD_RECORD(where, NULL, cond, gd_cast(a, dtype), gd_cast(b, dtype));
+    gd_start start = gd_here();
+    a = gd_cast(a, dtype);
+    b = a ? gd_cast(b, dtype) : 0;
+    return gd_or_return(start, b ? GD_RECORD(where, NULL, cond, a, b) : 0);
 }
 
 gd_tensor gd_clamp(gd_tensor a, double min, double max) {

@@ -37,7 +37,9 @@ static gd_tensor reshape(gd_tensor a, int64_t rank, const int64_t *shape, bool m
         gd_shape_call probe = {.name = "reshape", .in = &n, .nin = 1, .attr = &attr, .nout = 1, .op = GD_OP_reshape};
         if (gd_ops[GD_OP_reshape].shape(&probe) < 0) {
             gd_clear_error();
-            if (!(a = GD_RECORD(copy, NULL, a))) return 0;
+            gd_start start = gd_here();
+            a = GD_RECORD(copy, NULL, a);
+            return gd_or_return(start, a ? GD_RECORD(reshape, &attr, a) : 0);
         }
     }
     return GD_RECORD(reshape, &attr, a);
@@ -140,8 +142,9 @@ gd_tensor gd_select(gd_tensor a, int64_t dim, int64_t index) {
     }
     for (int k = GD_DIMS - n->v.rank; k < GD_DIMS; k++)
         if (k != d) shape[rank++] = n->v.shape[k];
+    gd_start start = gd_here();
     gd_tensor part = gd_slice(a, d - GD_DIMS, at, at + 1, 1);
-    return part ? gd_reshape(part, rank, shape) : 0;
+    return gd_or_return(start, part ? gd_reshape(part, rank, shape) : 0);
 }
 
 gd_tensor gd_detach(gd_tensor a) { return GD_RECORD(detach, NULL, a); }
@@ -166,18 +169,20 @@ gd_tensor gd_matmul(gd_tensor a, gd_tensor b) {
                 column ? "only one" : "last but one");
         return 0;
     }
+    if (!row && !column) return GD_RECORD(matmul, NULL, a, b);
+    gd_start start = gd_here();
     if (row) a = gd_unsqueeze(a, 0);
-    if (column) b = gd_unsqueeze(b, 1);
+    if (column && a) b = gd_unsqueeze(b, 1);
     gd_tensor product = a && b ? GD_RECORD(matmul, NULL, a, b) : 0;
     if (product && column) product = gd_squeeze(product, -1, 0);
     if (product && row) product = gd_squeeze(product, column ? -1 : -2, 0);
-    return product;
+    return gd_or_return(start, product);
 }
 
 gd_tensor gd_linear(gd_tensor x, gd_tensor weight, gd_tensor bias) { return gd_record(GD_OP_linear, (gd_tensor[]){x, weight, bias}, 3, NULL, NULL); }
 
 /* (N, C, ...) logits become (N * ..., C) for the op, and the losses take the targets' shape again. */
-gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing) {
+static gd_tensor cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing) {
     gd_node *x = gd_node_of(logits, "cross_entropy"), *t = x ? gd_node_of(target, "cross_entropy") : NULL;
     if (!t) return 0;
     gd_attr attr = {.i = {ignore_index, reduction}, .f = {label_smoothing}};
@@ -189,7 +194,7 @@ gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight,
         return 0;
     }
     memcpy(shape, gd_logical_shape(&t->v), sizeof(int64_t) * (size_t)t->v.rank);
-    if (t->v.dtype == GD_INT32) target = gd_cast(target, GD_INT64);
+    if (t->v.dtype == GD_INT32 && !(target = gd_cast(target, GD_INT64))) return 0;
     if (rank == 1) {
         logits = gd_unsqueeze(logits, 0);
         target = gd_unsqueeze(target, 0);
@@ -215,6 +220,11 @@ gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight,
     if (!probabilities) return gd_reshape(loss, rank - 1, shape);
     for (int64_t d = 1; d < rank - 1; d++) shape[d] = shape[d + 1];
     return gd_reshape(loss, rank - 1, shape);
+}
+
+gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing) {
+    gd_start start = gd_here();
+    return gd_or_return(start, cross_entropy(logits, target, weight, ignore_index, reduction, label_smoothing));
 }
 
 gd_tensor gd_mse_loss(gd_tensor x, gd_tensor y, int reduction) {
@@ -258,14 +268,11 @@ gd_tensor gd_stack(const gd_tensor *tensors, int64_t count, int64_t dim) {
             return 0;
         }
     }
-    gd_arena *a = gd_arena_active();
-    gd_arena_lock(a);
-    gd_tensor *parts = gd_arena_bytes(a, count * (int64_t)sizeof *parts);
-    gd_arena_unlock(a);
-    if (!parts) return 0;
-    for (int64_t k = 0; k < count; k++)
-        if (!(parts[k] = gd_unsqueeze(tensors[k], at))) return 0;
-    return gd_cat(parts, count, at);
+    gd_start start = gd_here();
+    gd_tensor few[GD_FEW_INPUTS], *parts = count <= GD_FEW_INPUTS ? few : gd_scratch(start.arena, count * (int64_t)sizeof *parts);
+    bool ok = parts != NULL;
+    for (int64_t k = 0; k < count && ok; k++) ok = (parts[k] = gd_unsqueeze(tensors[k], at)) != 0;
+    return gd_or_return(start, ok ? gd_cat(parts, count, at) : 0);
 }
 
 static gd_tensor pick(int op, gd_tensor a, int64_t dim, gd_tensor index) {
@@ -273,8 +280,11 @@ static gd_tensor pick(int op, gd_tensor a, int64_t dim, gd_tensor index) {
     if (!i) return 0;
     int64_t d = gd_dim(&n->v, dim, gd_ops[op].name);
     if (d < 0) return 0;
-    if (i->v.dtype == GD_INT32) index = gd_cast(index, GD_INT64);
-    return index ? gd_record(op, (gd_tensor[]){a, index}, 2, &(gd_attr){.i = {d}}, NULL) : 0;
+    gd_attr attr = {.i = {d}};
+    if (i->v.dtype != GD_INT32) return gd_record(op, (gd_tensor[]){a, index}, 2, &attr, NULL);
+    gd_start start = gd_here();
+    index = gd_cast(index, GD_INT64);
+    return gd_or_return(start, index ? gd_record(op, (gd_tensor[]){a, index}, 2, &attr, NULL) : 0);
 }
 
 gd_tensor gd_index_select(gd_tensor a, int64_t dim, gd_tensor index) { return pick(GD_OP_index_select, a, dim, index); }
@@ -289,7 +299,10 @@ gd_tensor gd_one_hot(gd_tensor a, int64_t classes) {
             gd_fail(GD_ERR_VALUE, "one_hot: the number of classes of an empty tensor must be given");
             return 0;
         }
-        if (gd_item(gd_reduce(GD_OP_amax, a, NULL, 0, 0, 0), &unused, &classes) < 0) return 0;
+        gd_start start = gd_here();
+        gd_tensor largest = gd_reduce(GD_OP_amax, a, NULL, 0, 0, 0);
+        if (!largest || gd_item(largest, &unused, &classes) < 0) return 0;
+        gd_arena_return(start.arena, start.place);
         classes++;
     }
     return GD_RECORD(one_hot, &(gd_attr){.i = {classes}}, a);
@@ -300,7 +313,10 @@ gd_tensor gd_nonzero(gd_tensor a) {
     if (!n) return 0;
     double unused;
     gd_attr attr = {.i = {0}};
+    gd_start start = gd_here(); /* for the counting */
     gd_tensor yes = n->v.dtype == GD_BOOL ? a : gd_binary_scalar(GD_OP_ne, a, 0, 0, GD_INT64, 0);
-    if (gd_item(gd_reduce(GD_OP_sum, yes, NULL, 0, 0, 0), &unused, &attr.i[0]) < 0) return 0;
-    return GD_RECORD(nonzero, &attr, a);
+    gd_tensor count = yes ? gd_reduce(GD_OP_sum, yes, NULL, 0, 0, 0) : 0;
+    if (count) gd_item(count, &unused, &attr.i[0]);
+    if (start.arena) gd_arena_return(start.arena, start.place);
+    return count ? GD_RECORD(nonzero, &attr, a) : 0;
 }

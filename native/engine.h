@@ -127,9 +127,12 @@ gd_place gd_arena_place(gd_arena *a);
 bool gd_arena_return(gd_arena *a, gd_place place);
 /* The same inside one stretch with the lock held: nobody has seen what is forgotten. */
 void gd_arena_undo(gd_arena *a, gd_place place);
-/* For a call made of several ops: passes its result on, and on failure forgets what the first ones made. */
-static inline gd_tensor gd_or_return(gd_arena *a, gd_place place, gd_tensor result) {
-    if (__builtin_expect(!result, 0) && a) gd_arena_return(a, place);
+/* For a call made of several ops: gd_here() before the first, then gd_or_return() passes the result on, and on
+ * failure forgets what the first ones made in the active arena. */
+typedef struct gd_start { gd_arena *arena; gd_place place; } gd_start;
+gd_start gd_here(void);
+static inline gd_tensor gd_or_return(gd_start start, gd_tensor result) {
+    if (__builtin_expect(!result, 0) && start.arena) gd_arena_return(start.arena, start.place);
     return result;
 }
 /* Lowers the top after workspace was used; nodes stay. */
@@ -233,6 +236,9 @@ gd_optim_kernel *gd_optim_kernel_now(gd_optim_op op);
 gd_tensor gd_record(int op, const gd_tensor *in, int64_t nin, const gd_attr *attr, void *dest);
 #define GD_RECORD(op, attr, ...) \
     gd_record(GD_OP_##op, (gd_tensor[]){__VA_ARGS__}, (int64_t)(sizeof((gd_tensor[]){__VA_ARGS__}) / sizeof(gd_tensor)), attr, NULL)
+enum { GD_FEW_INPUTS = 16 }; /* lists of so many tensors stand on the stack, longer ones in the arena */
+/* Bytes of the arena for the duration of a call (they stay there until the next reset); NULL with an error set. */
+void *gd_scratch(gd_arena *a, int64_t bytes);
 /* Runs a kernel on views, without nodes. */
 void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr);
 /* A copy of src's elements into dst (same shape or broadcast), casting. No versions, no graph. */

@@ -62,9 +62,12 @@ typedef struct gd_tensor_info {
     int64_t strides[4]; /* in elements */
     int64_t numel;
     int32_t rank, dtype;
-    int32_t requires_grad, is_leaf, is_parameter, retains_grad, has_grad, contiguous, has_node, is_grad_buffer;
+    int32_t requires_grad, is_leaf, is_parameter, retains_grad, has_grad, contiguous, has_node;
+    int32_t is_grad_buffer; /* memory of a gradient or moment, which the next one is written to */
+    int32_t is_external;    /* memory borrowed with gd_from_external */
     uint32_t version;
-    int32_t op; /* the op that made it, or -1 */
+    int32_t op;             /* the op that made it, or -1 */
+    gd_tensor base;         /* the tensor that owns the memory: itself, unless a view */
 } gd_tensor_info;
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -226,7 +229,7 @@ gd_status gd_init_status(void);                        /* what reading the envir
 
 #pragma GCC visibility pop
 
-/* Op numbers, and one function per op that needs no attributes: gd_add(a, b), gd_exp(a), ... */
+/* Op numbers: GD_OP_add, GD_OP_exp, ... */
 enum {
 #define OP(name, nin, nout, shape, vjp, saves, flags, kernels) GD_OP_##name,
 #define OPTIM(name, kernels)
@@ -235,6 +238,27 @@ enum {
 #undef OPTIM
     GD_OPS
 };
+
+/* One function per elementwise op that needs no attributes, with dtype promotion: gd_exp(a), gd_add(a, b), ...
+ * The shape rule of an op's row tells how many tensors it takes; a rule that is not listed makes no function. */
+#define GD_TAKES_unary_num , 1
+#define GD_TAKES_unary_float , 1
+#define GD_TAKES_unary_bool , 1
+#define GD_TAKES_binary , 2
+#define GD_TAKES_binary_float , 2
+#define GD_TAKES_binary_int_div , 2
+#define GD_TAKES_pow , 2
+#define GD_TAKES_compare , 2
+#define GD_FUNCTION_0(name)
+#define GD_FUNCTION_1(name) static inline gd_tensor gd_##name(gd_tensor a) { return gd_unary(GD_OP_##name, a); }
+#define GD_FUNCTION_2(name) static inline gd_tensor gd_##name(gd_tensor a, gd_tensor b) { return gd_binary(GD_OP_##name, a, b); }
+#define GD_FUNCTION_(rule, count, ...) GD_FUNCTION_##count
+#define GD_FUNCTION(...) GD_FUNCTION_(__VA_ARGS__)
+#define OP(name, nin, nout, shape, vjp, saves, flags, kernels) GD_FUNCTION(GD_TAKES_##shape, 0, 0)(name)
+#define OPTIM(name, kernels)
+#include "ops.def"
+#undef OP
+#undef OPTIM
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,6 @@
 #include "engine.h"
 #include "thread.h"
 
-enum { FEW_INPUTS = 16 };
-
 void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr) {
     static const gd_attr none;
     gd_args args = {.in = in, .out = out, .attr = attr ? attr : &none, .nin = nin, .nout = nout};
@@ -126,14 +124,19 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
 }
 
 gd_tensor gd_record(int op, const gd_tensor *in, int64_t nin, const gd_attr *attr, void *dest) {
-    gd_node *few[FEW_INPUTS];
-    if (nin <= FEW_INPUTS) return record(op, in, few, nin, attr, dest);
-    gd_arena *a = gd_arena_active();
-    if (!a) return 0;
+    gd_node *few[GD_FEW_INPUTS];
+    if (nin <= GD_FEW_INPUTS) return record(op, in, few, nin, attr, dest);
+    gd_start start = gd_here();
+    gd_node **many = gd_scratch(start.arena, nin * (int64_t)sizeof(gd_node *));
+    return gd_or_return(start, many ? record(op, in, many, nin, attr, dest) : 0);
+}
+
+void *gd_scratch(gd_arena *a, int64_t bytes) {
+    if (!a) return NULL;
     gd_arena_lock(a);
-    gd_node **many = gd_arena_bytes(a, nin * (int64_t)sizeof(gd_node *));
+    void *p = gd_arena_bytes(a, bytes);
     gd_arena_unlock(a);
-    return many ? record(op, in, many, nin, attr, dest) : 0;
+    return p;
 }
 
 gd_tensor gd_call(int op, const gd_tensor *in, int64_t count, const gd_attr *attr) {
@@ -141,7 +144,7 @@ gd_tensor gd_call(int op, const gd_tensor *in, int64_t count, const gd_attr *att
         gd_fail(GD_ERR_VALUE, "op %d: there are %d", op, GD_OPS);
         return 0;
     }
-    if (gd_ops[op].nin != GD_VARIADIC && count != gd_ops[op].nin) {
+    if (count < 0 || (gd_ops[op].nin != GD_VARIADIC && count != gd_ops[op].nin)) {
         gd_fail(GD_ERR_VALUE, "%s: takes %d inputs, got %lld", gd_ops[op].name, gd_ops[op].nin, (long long)count);
         return 0;
     }

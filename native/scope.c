@@ -55,6 +55,12 @@ gd_arena *gd_arena_active(void) {
     return t->active;
 }
 
+gd_start gd_here(void) {
+    gd_start start = {.arena = gd_arena_active()};
+    if (start.arena) start.place = gd_arena_place(start.arena);
+    return start;
+}
+
 /* ---- Scopes ---------------------------------------------------------------------------------------------- */
 
 static int64_t enter(gd_arena *a, bool step) {

@@ -60,6 +60,11 @@ gd_status gd_shape_need_int64(const gd_shape_call *c, int k) {
     return gd_fail(GD_ERR_DTYPE, "%s: input %d is %s, but indices and labels must be int64", c->name, k, gd_dtype_name(gd_in(c, k)->dtype));
 }
 
+gd_status gd_shape_need_dim(const gd_shape_call *c, int k) {
+    if (c->attr->i[k] >= 0 && c->attr->i[k] < GD_DIMS) return GD_OK;
+    return gd_fail(GD_ERR_VALUE, "%s: attribute %d is %lld, must be a dimension from 0 to 3", c->name, k, (long long)c->attr->i[k]);
+}
+
 gd_status gd_shape_check_range(const gd_shape_call *c, const gd_view *v, int64_t low, int64_t high, int64_t ignore, const char *what) {
     for (int64_t a = 0; a < v->shape[0]; a++)
         for (int64_t b = 0; b < v->shape[1]; b++)
@@ -78,6 +83,8 @@ gd_status gd_shape_check_range(const gd_shape_call *c, const gd_view *v, int64_t
 /* ---- Elementwise ------------------------------------------------------------------------------------------ */
 
 gd_status gd_shape_unary_num(gd_shape_call *c) { return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype); }
+
+gd_status gd_shape_clamp(gd_shape_call *c) { return gd_shape_unary_num(c); }
 
 gd_status gd_shape_unary_float(gd_shape_call *c) {
     GD_TRY(gd_shape_need_float(c, 0));
@@ -171,6 +178,7 @@ static int64_t reduced_count(const gd_view *v, int64_t mask) {
 static gd_status reduce_out(gd_shape_call *c, int k, int dtype) {
     const gd_view *v = gd_in(c, 0);
     int64_t shape[GD_DIMS], rank = 0, mask = c->attr->i[0];
+    if (mask & ~15) return gd_fail(GD_ERR_VALUE, "%s: %lld is no mask of the four dimensions", c->name, (long long)mask);
     for (int d = GD_DIMS - v->rank; d < GD_DIMS; d++) {
         bool reduced = mask >> d & 1;
         if (!reduced || c->attr->i[1]) shape[rank++] = reduced ? 1 : v->shape[d];
@@ -204,6 +212,8 @@ gd_status gd_shape_reduce_max(gd_shape_call *c) {
 }
 
 gd_status gd_shape_reduce_maxdim(gd_shape_call *c) {
+    int64_t mask = c->attr->i[0];
+    if (mask == 0 || mask & (mask - 1)) return gd_fail(GD_ERR_VALUE, "%s: reduces one dimension, got mask %lld", c->name, (long long)mask);
     GD_TRY(need_elements(c));
     GD_TRY(reduce_out(c, 0, gd_in(c, 0)->dtype));
     return reduce_out(c, 1, GD_INT64);
@@ -220,10 +230,15 @@ gd_status gd_shape_reduce_bool(gd_shape_call *c) { return reduce_out(c, 0, GD_BO
 
 gd_status gd_shape_softmax(gd_shape_call *c) {
     GD_TRY(gd_shape_need_float(c, 0));
+    GD_TRY(gd_shape_need_dim(c, 0));
     return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype);
 }
 
 gd_status gd_shape_softmax_bwd(gd_shape_call *c) {
+    GD_TRY(gd_shape_need_float(c, 0));
     GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
+    GD_TRY(gd_shape_need_dim(c, 0));
+    if (!gd_same_shape(gd_in(c, 0), gd_in(c, 1)))
+        return gd_fail(GD_ERR_SHAPE, "%s: shapes %s and %s differ", c->name, gd_text_view(gd_in(c, 0)), gd_text_view(gd_in(c, 1)));
     return gd_shape_like(c, 0, gd_in(c, 1), gd_in(c, 1)->dtype);
 }

@@ -65,6 +65,10 @@ gd_status gd_shape_permute(gd_shape_call *c) {
         out.shape[d] = v->shape[from];
         out.strides[d] = v->strides[from];
     }
+    int64_t rank = c->attr->i[4], leading = 1;
+    for (int64_t d = 0; d < GD_DIMS - rank && d < GD_DIMS; d++) leading *= out.shape[d];
+    if (rank < 0 || rank > GD_DIMS || leading != 1)
+        return gd_fail(GD_ERR_SHAPE, "permute: shape %s cannot become one of %lld dimensions", gd_text_view(v), (long long)rank);
     return view_out(c, &out);
 }
 
@@ -95,12 +99,12 @@ gd_status gd_shape_slice(gd_shape_call *c) {
     int64_t offset = 0;
     for (int d = 0; d < GD_DIMS; d++) {
         int64_t start = c->attr->i[d], step = c->attr->i[4 + d], length = c->attr->i[8 + d];
-        if (start < 0 || step < 1 || length < 0 || (length && start + (length - 1) * step >= v->shape[d]))
+        if (start < 0 || step < 1 || length < 0 || (length && (start >= v->shape[d] || length - 1 > (v->shape[d] - 1 - start) / step)))
             return gd_fail(GD_ERR_INDEX, "slice: start %lld, step %lld, length %lld do not fit dimension %d of shape %s", (long long)start, (long long)step,
                            (long long)length, d - GD_DIMS, gd_text_view(v));
         if (length) offset += start * v->strides[d];
         out.shape[d] = length;
-        out.strides[d] *= step;
+        if (length > 1) out.strides[d] *= step;
     }
     if (gd_numel(&out)) out.data = (char *)v->data + offset * gd_dtype_bytes(v->dtype);
     return view_out(c, &out);
@@ -112,6 +116,7 @@ gd_status gd_shape_detach(gd_shape_call *c) { return view_out(c, gd_in(c, 0)); }
 
 gd_status gd_shape_cat(gd_shape_call *c) {
     if (c->nin < 1) return gd_fail(GD_ERR_VALUE, "cat: needs at least one tensor");
+    GD_TRY(gd_shape_need_dim(c, 0));
     int64_t dim = c->attr->i[0], total = 0;
     const gd_view *first = gd_in(c, 0);
     if (first->rank == 0) return gd_fail(GD_ERR_SHAPE, "cat: scalars cannot be concatenated; use stack");
@@ -123,7 +128,7 @@ gd_status gd_shape_cat(gd_shape_call *c) {
         if (!fits)
             return gd_fail(GD_ERR_SHAPE, "cat: shapes %s and %s (tensor %d) differ outside dimension %lld", gd_text_view(first), gd_text_view(v), k,
                            (long long)(dim - GD_DIMS));
-        total += v->shape[dim];
+        if (__builtin_add_overflow(total, v->shape[dim], &total)) return gd_fail(GD_ERR_MEMORY, "cat: the result has more than 2^63 elements");
     }
     gd_view out = *first;
     out.shape[dim] = total;
@@ -132,14 +137,18 @@ gd_status gd_shape_cat(gd_shape_call *c) {
 
 /* The sliced tensor's shape stands in i[12] (rank) and packed behind the slice: see vjp_slice. */
 gd_status gd_shape_unslice(gd_shape_call *c) {
-    int64_t shape[GD_DIMS];
-    for (int d = 0; d < GD_DIMS; d++) shape[d] = c->attr->i[8 + d];
-    int64_t rank = c->attr->i[12];
-    return gd_shape_out(c, 0, rank, shape + GD_DIMS - rank, gd_in(c, 0)->dtype);
+    const gd_view *g = gd_in(c, 0);
+    const int64_t *at = c->attr->i, *shape = c->attr->i + 8, rank = c->attr->i[12];
+    for (int d = 0; d < GD_DIMS; d++)
+        if (rank < 0 || rank > GD_DIMS || (d < GD_DIMS - rank && shape[d] != 1) || at[d] < 0 || at[4 + d] < 1 ||
+            (g->shape[d] && (at[d] >= shape[d] || g->shape[d] - 1 > (shape[d] - 1 - at[d]) / at[4 + d])))
+            return gd_fail(GD_ERR_INDEX, "unslice: shape %s does not fit the place it goes to", gd_text_view(g));
+    return gd_shape_out(c, 0, rank, shape + GD_DIMS - rank, g->dtype);
 }
 
 gd_status gd_shape_index_select(gd_shape_call *c) {
     const gd_view *x = gd_in(c, 0), *index = gd_in(c, 1);
+    GD_TRY(gd_shape_need_dim(c, 0));
     int64_t dim = c->attr->i[0];
     GD_TRY(gd_shape_need_int64(c, 1));
     if (index->rank != 1) return gd_fail(GD_ERR_SHAPE, "index_select: index has shape %s, must have one dimension", gd_text_view(index));
@@ -150,14 +159,26 @@ gd_status gd_shape_index_select(gd_shape_call *c) {
     return gd_shape_out(c, 0, x->rank, gd_logical_shape(&out), x->dtype);
 }
 
+/* Of the ops that add up what was picked: dimension i[0] of their result has `size` places for the index. */
+static gd_status need_picked(gd_shape_call *c, int64_t size) {
+    GD_TRY(gd_shape_need_dim(c, 0));
+    GD_TRY(gd_shape_need_int64(c, 1));
+    if (size < 0 || (size == 0 && gd_numel(gd_in(c, 1)))) return gd_fail(GD_ERR_INDEX, "%s: %lld places", c->name, (long long)size);
+    return gd_shape_check_range(c, gd_in(c, 1), -size, size, 0, "index");
+}
+
 gd_status gd_shape_index_add_zeros(gd_shape_call *c) {
     gd_view out = *gd_in(c, 0);
+    GD_TRY(need_picked(c, c->attr->i[1]));
+    if (gd_in(c, 1)->rank != 1 || gd_in(c, 1)->shape[3] != out.shape[c->attr->i[0]])
+        return gd_fail(GD_ERR_SHAPE, "%s: an index of shape %s does not fit %s", c->name, gd_text_view(gd_in(c, 1)), gd_text_view(&out));
     out.shape[c->attr->i[0]] = c->attr->i[1];
     return gd_shape_out(c, 0, out.rank, gd_logical_shape(&out), out.dtype);
 }
 
 gd_status gd_shape_gather(gd_shape_call *c) {
     const gd_view *x = gd_in(c, 0), *index = gd_in(c, 1);
+    GD_TRY(gd_shape_need_dim(c, 0));
     int64_t dim = c->attr->i[0];
     GD_TRY(gd_shape_need_int64(c, 1));
     bool fits = x->rank == index->rank;
@@ -172,8 +193,15 @@ gd_status gd_shape_gather(gd_shape_call *c) {
 
 /* i[2..5]: the gathered tensor's shape, whose other dimensions may be larger than the index's. */
 gd_status gd_shape_scatter_add_zeros(gd_shape_call *c) {
-    const gd_view *g = gd_in(c, 0);
-    return gd_shape_out(c, 0, g->rank, c->attr->i + 2 + GD_DIMS - g->rank, g->dtype);
+    const gd_view *g = gd_in(c, 0), *index = gd_in(c, 1);
+    const int64_t *shape = c->attr->i + 2;
+    GD_TRY(gd_shape_need_dim(c, 0));
+    GD_TRY(need_picked(c, shape[c->attr->i[0]]));
+    bool fits = true;
+    for (int d = 0; d < GD_DIMS; d++)
+        fits &= index->shape[d] <= g->shape[d] && (d == c->attr->i[0] || index->shape[d] <= shape[d]) && (d >= GD_DIMS - g->rank || shape[d] == 1);
+    if (!fits) return gd_fail(GD_ERR_SHAPE, "%s: an index of shape %s does not fit %s", c->name, gd_text_view(index), gd_text_view(g));
+    return gd_shape_out(c, 0, g->rank, shape + GD_DIMS - g->rank, g->dtype);
 }
 
 gd_status gd_shape_one_hot(gd_shape_call *c) {
@@ -195,4 +223,13 @@ gd_status gd_shape_nonzero(gd_shape_call *c) {
     return gd_shape_out(c, 0, 2, shape, GD_INT64);
 }
 
-gd_status gd_shape_factory(gd_shape_call *c) { return gd_shape_out(c, 0, c->attr->i[4], c->attr->i, (int)c->attr->i[5]); }
+gd_status gd_shape_factory(gd_shape_call *c) {
+    int64_t rank = c->attr->i[4], dtype = c->attr->i[5];
+    if (dtype < 0 || dtype >= GD_DTYPES) return gd_fail(GD_ERR_DTYPE, "%s: %lld is no dtype", c->name, (long long)dtype);
+    bool floats = c->op == GD_OP_uniform || c->op == GD_OP_normal, integers = c->op == GD_OP_randint;
+    if ((floats && !gd_is_float((int)dtype)) || (integers && dtype != GD_INT64 && dtype != GD_INT32))
+        return gd_fail(GD_ERR_DTYPE, "%s: not for %s", c->name, gd_dtype_name((int)dtype));
+    if ((c->op == GD_OP_arange && rank != 1) || (c->op == GD_OP_eye && rank != 2))
+        return gd_fail(GD_ERR_SHAPE, "%s: rank is %lld, must be %d", c->name, (long long)rank, c->op == GD_OP_eye ? 2 : 1);
+    return gd_shape_out(c, 0, rank, c->attr->i, (int)dtype);
+}

@@ -4,8 +4,6 @@
 #include "rules.h"
 #include "shape.h"
 
-static bool same_shape(const gd_view *a, const gd_view *b) { return memcmp(a->shape, b->shape, sizeof a->shape) == 0; }
-
 /* ---- Losses ------------------------------------------------------------------------------------------------- */
 
 gd_status gd_shape_cross_entropy(gd_shape_call *c) {
@@ -24,7 +22,7 @@ gd_status gd_shape_cross_entropy(gd_shape_call *c) {
     if (c->attr->i[1] < 0 || c->attr->i[1] > 2) return gd_fail(GD_ERR_VALUE, "cross_entropy: reduction must be none, mean or sum");
     if (gd_is_float(t->dtype)) {
         GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
-        if (!same_shape(x, t) || t->rank != x->rank)
+        if (!gd_same_shape(x, t) || t->rank != x->rank)
             return gd_fail(GD_ERR_SHAPE, "cross_entropy: probability targets have shape %s, must be that of the logits, %s", gd_text_view(t), gd_text_view(x));
     } else {
         GD_TRY(gd_shape_need_int64(c, 1));
@@ -37,18 +35,43 @@ gd_status gd_shape_cross_entropy(gd_shape_call *c) {
     return gd_shape_out(c, 2, 0, NULL, x->dtype);
 }
 
-gd_status gd_shape_cross_entropy_bwd(gd_shape_call *c) { return gd_shape_like(c, 0, gd_in(c, 1), gd_in(c, 1)->dtype); }
+/* Recorded only by vjp_cross_entropy; checked so that no caller of gd_call can make a kernel leave its buffers. */
+gd_status gd_shape_cross_entropy_bwd(gd_shape_call *c) {
+    for (int k = 0; k < 6; k++)
+        if (k != 3 && !c->in[k]) return gd_node_missing(0, c->name), gd_last_status();
+    const gd_view *g = gd_in(c, 0), *x = gd_in(c, 1), *t = gd_in(c, 2), *lse = gd_in(c, 4);
+    GD_TRY(gd_shape_need_float(c, 1));
+    bool fits = x->rank == 2 && gd_numel(lse) == x->shape[2] && gd_is_contiguous(lse) && gd_numel(gd_in(c, 5)) == 1 &&
+                gd_numel(g) == (c->attr->i[1] == 0 ? x->shape[2] : 1) && (!c->in[3] || gd_numel(gd_in(c, 3)) == x->shape[3]) &&
+                (gd_is_float(t->dtype) ? gd_same_shape(t, x) : gd_numel(t) == x->shape[2] && t->rank == 1);
+    if (!fits) return gd_fail(GD_ERR_SHAPE, "cross_entropy_bwd: its inputs do not belong together");
+    for (int k = 0; k < 6; k++)
+        if (c->in[k] && (k != 2 || gd_is_float(t->dtype))) GD_TRY(gd_shape_need_same_dtype(c, 1, k));
+    if (!gd_is_float(t->dtype)) {
+        GD_TRY(gd_shape_need_int64(c, 2));
+        GD_TRY(gd_shape_check_range(c, t, 0, x->shape[3], c->attr->i[0], "label"));
+    }
+    return gd_shape_like(c, 0, x, x->dtype);
+}
 
 gd_status gd_shape_mse_loss(gd_shape_call *c) {
     GD_TRY(gd_shape_need_float(c, 0));
     GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
-    if (!same_shape(gd_in(c, 0), gd_in(c, 1)))
+    if (!gd_same_shape(gd_in(c, 0), gd_in(c, 1)))
         return gd_fail(GD_ERR_SHAPE, "mse_loss: input has shape %s and target %s: they must be equal", gd_text_view(gd_in(c, 0)), gd_text_view(gd_in(c, 1)));
     if (c->attr->i[0] == 0) return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype);
     return gd_shape_out(c, 0, 0, NULL, gd_in(c, 0)->dtype);
 }
 
-gd_status gd_shape_mse_loss_bwd(gd_shape_call *c) { return gd_shape_like(c, 0, gd_in(c, 1), gd_in(c, 1)->dtype); }
+gd_status gd_shape_mse_loss_bwd(gd_shape_call *c) {
+    const gd_view *g = gd_in(c, 0), *x = gd_in(c, 1);
+    GD_TRY(gd_shape_need_float(c, 1));
+    GD_TRY(gd_shape_need_same_dtype(c, 1, 2));
+    GD_TRY(gd_shape_need_same_dtype(c, 1, 0));
+    if (!gd_same_shape(x, gd_in(c, 2)) || (gd_numel(g) != 1 && !gd_same_shape(g, x)))
+        return gd_fail(GD_ERR_SHAPE, "mse_loss_bwd: shapes %s, %s and %s do not belong together", gd_text_view(g), gd_text_view(x), gd_text_view(gd_in(c, 2)));
+    return gd_shape_like(c, 0, x, x->dtype);
+}
 
 /* ---- Matrix products --------------------------------------------------------------------------------------------- */
 
@@ -128,10 +151,26 @@ gd_status gd_shape_lstm(gd_shape_call *c) {
 
 /* Recorded only by vjp_lstm, whose inputs come from lstm's own outputs. */
 gd_status gd_shape_lstm_bwd(gd_shape_call *c) {
+    for (int k = 3; k < 7; k++)
+        if (!c->in[k]) return gd_node_missing(0, c->name), gd_last_status();
     const gd_view *gates = gd_in(c, 4), *y = gd_in(c, 6);
     bool batch_first = c->attr->i[1] != 0;
     int64_t steps = y->shape[batch_first ? 2 : 1], batch = y->shape[batch_first ? 1 : 2], hidden = y->shape[3];
     int64_t state[2] = {batch, hidden};
+    const int64_t want[10][4] = {{1, y->shape[1], y->shape[2], hidden}, {1, 1, batch, hidden}, {1, 1, batch, hidden}, {1, 1, 4 * hidden, hidden},
+                                 {1, y->shape[1], y->shape[2], 4 * hidden}, {1, y->shape[1], y->shape[2], hidden}, {1, y->shape[1], y->shape[2], hidden},
+                                 {1, 1, batch, hidden}, {1, 1, batch, hidden}, {1, 1, 1, batch}};
+    GD_TRY(gd_shape_need_float(c, 6));
+    for (int k = 0; k < 10; k++) {
+        if (!c->in[k]) continue;
+        if (k < 9) GD_TRY(gd_shape_need_same_dtype(c, 6, k));
+        if (memcmp(gd_in(c, k)->shape, want[k], sizeof want[k]) != 0)
+            return gd_fail(GD_ERR_SHAPE, "lstm_bwd: input %d has shape %s, which does not belong to y of shape %s", k, gd_text_view(gd_in(c, k)), gd_text_view(y));
+    }
+    if (c->in[9]) {
+        GD_TRY(gd_shape_need_int64(c, 9));
+        GD_TRY(gd_shape_check_range(c, gd_in(c, 9), 0, steps + 1, 0, "length"));
+    }
     GD_TRY(gd_shape_like(c, 0, gates, gates->dtype));
     GD_TRY(gd_shape_like(c, 1, y, y->dtype));
     GD_TRY(gd_shape_out(c, 2, 2, state, y->dtype));

@@ -12,6 +12,8 @@ gd_status gd_fail(gd_status code, const char *format, ...) __attribute__((format
 void gd_warn(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 /* Whether a warning waits. */
 bool gd_has_warning(void);
+/* For the end of a call that went well. */
+static inline gd_status gd_done(void) { return gd_has_warning() ? GD_WARNING : GD_OK; }
 /* "(2, 3)" for messages. The text stays good for the next seven calls in this thread. */
 const char *gd_text_shape(int64_t rank, const int64_t *shape);
 

@@ -98,12 +98,14 @@ gd_status gd_info(gd_tensor t, gd_tensor_info *out) {
                             .has_node = n->in != NULL,
                             .is_grad_buffer = (gd_storage(n)->flags & GD_GRAD_BUFFER) != 0,
                             .version = gd_storage_version(n),
-                            .op = n->op < 0 ? -1 : n->op};
+                            .is_external = (gd_storage(n)->flags & GD_EXTERNAL) != 0,
+                            .op = n->op < 0 ? -1 : n->op,
+                            .base = n->base};
     for (int d = 0; d < n->v.rank; d++) {
         out->shape[d] = n->v.shape[d + pad];
         out->strides[d] = n->v.strides[d + pad];
     }
-    return GD_OK;
+    return gd_done();
 }
 
 /* ---- Making ------------------------------------------------------------------------------------------------ */
@@ -205,7 +207,7 @@ gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes) {
     GD_TRY(gd_view_init(&to, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "copy out"));
     to.data = data;
     if (bytes) gd_copy_view(&to, &n->v);
-    return GD_OK;
+    return gd_done();
 }
 
 /* Whether a tensor may be written in place: nobody's gradient would be lost or wrong. */

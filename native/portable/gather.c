@@ -121,17 +121,19 @@ void GD_KERNEL(one_hot)(const gd_args *a) {
     }
 }
 
-/* The places of what is not zero, in row-major order -> (count, rank). */
+/* The places of what is not zero, in row-major order -> (count, rank). No more than the caller counted. */
 #define DEFINE_NONZERO(name, T)                                                                \
-    static void nonzero_##name(const gd_view *x, int64_t *out) {                               \
+    static void nonzero_##name(const gd_view *x, int64_t *out, int64_t count) {                \
         int64_t i[4];                                                                          \
         for (i[0] = 0; i[0] < x->shape[0]; i[0]++)                                             \
             for (i[1] = 0; i[1] < x->shape[1]; i[1]++)                                         \
                 for (i[2] = 0; i[2] < x->shape[2]; i[2]++) {                                   \
                     const T *v = (const T *)x->data + row_offset(x, (row_place){{i[0], i[1], i[2]}}); \
-                    for (i[3] = 0; i[3] < x->shape[3]; i[3]++)                                 \
-                        if (v[i[3] * x->strides[3]] != 0)                                      \
-                            for (int d = GD_DIMS - x->rank; d < GD_DIMS; d++) *out++ = i[d];   \
+                    for (i[3] = 0; i[3] < x->shape[3]; i[3]++) {                               \
+                        if (v[i[3] * x->strides[3]] == 0) continue;                            \
+                        if (count-- == 0) return;                                              \
+                        for (int d = GD_DIMS - x->rank; d < GD_DIMS; d++) *out++ = i[d];       \
+                    }                                                                          \
                 }                                                                              \
     }
 DEFINE_NONZERO(f32, float)
@@ -141,6 +143,7 @@ DEFINE_NONZERO(i32, int32_t)
 DEFINE_NONZERO(bool, uint8_t)
 
 void GD_KERNEL(nonzero)(const gd_args *a) {
-    static void (*const nonzero[GD_DTYPES])(const gd_view *x, int64_t *out) = {nonzero_f32, nonzero_f64, nonzero_i64, nonzero_i32, nonzero_bool};
-    nonzero[a->in[0]->dtype](a->in[0], a->out[0]->data);
+    static void (*const nonzero[GD_DTYPES])(const gd_view *x, int64_t *out, int64_t count) = {nonzero_f32, nonzero_f64, nonzero_i64, nonzero_i32,
+                                                                                            nonzero_bool};
+    nonzero[a->in[0]->dtype](a->in[0], a->out[0]->data, a->out[0]->shape[2]);
 }

@@ -1,0 +1,51 @@
+/* backward.h - one run of backward, as the walk over the graph (autograd.c) and the gathering of gradients
+ * (gradient.c) see it. */
+#ifndef GRADINO_BACKWARD_H
+#define GRADINO_BACKWARD_H
+
+#include "engine.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef struct node_list { /* grows in the arena */
+    gd_node **item;
+    int64_t count, room;
+} node_list;
+
+/* What a node was before the run changed it for good: a run that fails puts it back. */
+enum { GD_LASTING = GD_GRAD_SET | GD_GRAD_SEEN | GD_FREED };
+typedef struct change {
+    gd_node *node;
+    gd_tensor grad;
+    uint16_t flags;
+} change;
+
+typedef struct gd_backward_run {
+    gd_arena *arena;
+    uint32_t stamp;
+    bool retain_graph, create_graph;
+    bool to_leaves;            /* fill .grad; otherwise only `captured` */
+    bool kept_memory;          /* something made here outlives the run in the active arena */
+    gd_optimizer *optimizer;
+    int64_t updated;           /* parameters the optimizer was applied to */
+    gd_tensor *captured;       /* by capture - 1 */
+    node_list stack;
+    struct { change *item; int64_t count, room; } changes; /* for good: undone if the run fails */
+    gd_arena *home;            /* another arena that got gradients of leaves, and where it was before */
+    gd_place home_place;
+} gd_backward_run;
+
+/* The first output of n's op, which carries the graph. */
+static inline gd_node *gd_primary(gd_node *n) { return n - n->out_index; }
+
+/* Onto the stack of nodes. */
+gd_status gd_backward_push(gd_backward_run *run, gd_node *n);
+/* Before .grad or a lasting flag of a node changes. */
+gd_status gd_backward_note(gd_backward_run *run, gd_node *n);
+/* Undoes what was noted. */
+void gd_backward_put_back(gd_backward_run *run);
+/* All contributions to n's gradient, n->acc, are in. */
+gd_status gd_backward_arrived(gd_backward_run *run, gd_node *n);
+
+#pragma GCC visibility pop
+#endif

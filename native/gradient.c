@@ -1,0 +1,220 @@
+/* gradient.c - where gradients go in a backward: vjp rules give them to inputs, where they add up; complete
+ * ones reach .grad, the slab or an optimizer. */
+#include "backward.h"
+
+/* ---- Lists, in the arena ------------------------------------------------------------------------------------ */
+
+/* Twice the room for a list of `count` items; NULL with an error set. */
+static void *grow(gd_backward_run *run, const void *items, int64_t count, int64_t *room, size_t item_bytes) {
+    int64_t more = *room ? 2 * *room : 64;
+    void *bigger = gd_scratch(run->arena, more * (int64_t)item_bytes);
+    if (!bigger) return NULL;
+    if (count) memcpy(bigger, items, (size_t)count * item_bytes);
+    *room = more;
+    return bigger;
+}
+
+gd_status gd_backward_push(gd_backward_run *run, gd_node *n) {
+    node_list *s = &run->stack;
+    if (s->count == s->room) {
+        gd_node **bigger = grow(run, s->item, s->count, &s->room, sizeof *bigger);
+        if (!bigger) return gd_last_status();
+        s->item = bigger;
+    }
+    s->item[s->count++] = n;
+    return GD_OK;
+}
+
+/* Before .grad or a lasting flag of a node changes. */
+gd_status gd_backward_note(gd_backward_run *run, gd_node *n) {
+    if (run->changes.count == run->changes.room) {
+        change *bigger = grow(run, run->changes.item, run->changes.count, &run->changes.room, sizeof *bigger);
+        if (!bigger) return gd_last_status();
+        run->changes.item = bigger;
+    }
+    run->changes.item[run->changes.count++] = (change){n, n->grad, n->flags & GD_LASTING};
+    return GD_OK;
+}
+
+void gd_backward_put_back(gd_backward_run *run) {
+    while (run->changes.count) {
+        change *c = &run->changes.item[--run->changes.count];
+        c->node->grad = c->grad;
+        c->node->flags = (uint16_t)((c->node->flags & ~GD_LASTING) | c->flags);
+    }
+}
+
+/* ---- Gradients on their way ------------------------------------------------------------------------------- */
+
+bool gd_vjp_needs(const gd_vjp *v, int k) {
+    gd_node *n = v->node;
+    if ((uint32_t)k >= n->nin || !n->in[k]) return false;
+    gd_node *in = gd_node_peek(n->in[k]);
+    return in && in->flags & GD_REQUIRES_GRAD && (v->run->to_leaves || gd_primary(in)->flags & GD_USEFUL);
+}
+
+static gd_tensor add_new(gd_tensor a, gd_tensor b) { return GD_RECORD(add, NULL, a, b); }
+
+static void add_in_place(gd_view *to, const gd_view *from) {
+    const gd_view *in[] = {to, from};
+    gd_view *out[] = {to};
+    gd_run(GD_OP_add, in, 2, out, 1, NULL);
+}
+
+/* A tensor that nobody else refers to may later be added to in place. */
+static bool is_fresh(const gd_vjp *v, const gd_node *g) {
+    if (g->base != g->self || g->flags & (GD_GIVEN | GD_EXTERNAL)) return false;
+    for (int k = 0; k < v->node->nout; k++)
+        if (v->g[k] == g->self) return false;
+    return true;
+}
+
+gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g) {
+    gd_node *gn = gd_node_of(g, gd_ops[v->node->op].name);
+    if (!gn) return gd_last_status();
+    gd_node *in = gd_node_peek(v->node->in[k]);
+    if (memcmp(gn->v.shape, in->v.shape, sizeof gn->v.shape) != 0 || gn->v.dtype != in->v.dtype)
+        return gd_fail(GD_ERR, "backward: internal fault: `%s` gave input %d a gradient of shape %s %s instead of %s %s", gd_ops[v->node->op].name, k,
+                       gd_text_view(&gn->v), gd_dtype_name(gn->v.dtype), gd_text_view(&in->v), gd_dtype_name(in->v.dtype));
+    if (!in->acc) {
+        in->acc = g;
+        if (is_fresh(v, gn)) in->flags |= GD_OWNED;
+        gn->flags |= GD_GIVEN;
+    } else if (in->flags & GD_OWNED && !v->create_graph) {
+        add_in_place(&gd_node_peek(in->acc)->v, &gn->v);
+    } else {
+        gd_tensor sum = add_new(in->acc, g);
+        if (!sum) return gd_last_status();
+        in->acc = sum;
+        in->flags |= GD_OWNED;
+        gd_node_peek(sum)->flags |= GD_GIVEN;
+    }
+    return GD_OK;
+}
+
+gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const int64_t *step) {
+    gd_node *gn = gd_node_of(g, "slice"), *in = gd_node_peek(v->node->in[0]);
+    if (!gn) return gd_last_status();
+    if (!in->acc || !(in->flags & GD_OWNED)) {
+        gd_view like;
+        GD_TRY(gd_view_init(&like, in->v.rank, gd_logical_shape(&in->v), in->v.dtype, "slice"));
+        gd_node *whole = gd_node_new(v->run->arena, &like);
+        if (!whole) return gd_last_status();
+        if (in->acc) gd_copy_view(&whole->v, &gd_node_peek(in->acc)->v);
+        else memset(whole->v.data, 0, (size_t)(gd_numel(&like) * gd_dtype_bytes(like.dtype)));
+        in->acc = whole->self;
+        in->flags |= GD_OWNED;
+        whole->flags |= GD_GIVEN;
+    }
+    gd_view part = gd_node_peek(in->acc)->v;
+    int64_t offset = 0;
+    for (int d = 0; d < GD_DIMS; d++) {
+        offset += start[d] * part.strides[d];
+        part.strides[d] *= step[d];
+        part.shape[d] = gn->v.shape[d];
+    }
+    if (gd_numel(&part) == 0) return GD_OK;
+    part.data = (char *)part.data + offset * gd_dtype_bytes(part.dtype);
+    add_in_place(&part, &gn->v);
+    return GD_OK;
+}
+
+void *gd_vjp_dest(const gd_vjp *v, int k, bool *accumulate) {
+    gd_node *in = gd_node_peek(v->node->in[k]);
+    const gd_backward_run *run = v->run;
+    if (!in->param || in->pending != 1 || in->acc || in->capture || run->create_graph || !run->to_leaves || run->optimizer) return NULL;
+    *accumulate = (in->flags & GD_GRAD_SET) != 0;
+    return in->param->ptr[1];
+}
+
+/* ---- Gradients that have arrived --------------------------------------------------------------------------- */
+
+/* A tensor of n's shape in n's own arena, holding g. */
+static gd_status own_grad(gd_backward_run *run, gd_node *n, const gd_node *g) {
+    gd_arena *home = gd_arena_by_handle(n->self);
+    gd_view like;
+    GD_TRY(gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward"));
+    GD_TRY(gd_backward_note(run, n));
+    if (home != run->arena && !run->home) {
+        run->home = home;
+        run->home_place = gd_arena_place(home);
+    }
+    gd_node *grad = gd_node_new(home, &like);
+    if (!grad) return gd_last_status();
+    gd_copy_view(&grad->v, &g->v);
+    n->grad = grad->self;
+    n->flags |= GD_GRAD_SET;
+    if (home == run->arena) run->kept_memory = true;
+    return GD_OK;
+}
+
+static gd_status param_arrived(gd_backward_run *run, gd_node *n, gd_node *g) {
+    gd_param *p = n->param;
+    gd_view buffer = n->v;
+    GD_TRY(gd_view_init(&buffer, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward"));
+    buffer.data = p->ptr[1];
+    bool had = (n->flags & GD_GRAD_SET) != 0, apply = run->optimizer && !(n->flags & GD_LATER) && gd_optimizer_has(run->optimizer, n->self);
+    if (apply && !had) {
+        const void *data = g->v.data;
+        if (!gd_is_contiguous(&g->v)) {
+            gd_copy_view(&buffer, &g->v);
+            data = buffer.data;
+        }
+        GD_TRY(gd_optimizer_apply(run->optimizer, n, data));
+        run->updated++;
+        return GD_OK;
+    }
+    if (!apply) GD_TRY(gd_backward_note(run, n));
+    n->grad = 0; /* from here on it is the slab's */
+    if (g->v.data != p->ptr[1]) {
+        if (had) add_in_place(&buffer, &g->v);
+        else gd_copy_view(&buffer, &g->v);
+    }
+    n->flags |= GD_GRAD_SET;
+    p->used |= 2;
+    if (p->state[1]) gd_node_peek(p->state[1])->version++;
+    if (!apply) return GD_OK;
+    GD_TRY(gd_optimizer_apply(run->optimizer, n, p->ptr[1]));
+    gd_grad_clear(n);
+    run->updated++;
+    return GD_OK;
+}
+
+/* What .grad holds, as a tensor that later sums do not write to; 0 with an error set. */
+static gd_tensor grad_so_far(const gd_backward_run *run, gd_node *n) {
+    if (n->grad && (!n->param || gd_node_peek(n->grad))) return n->grad;
+    gd_view like = n->v;
+    if (gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward") < 0) return 0;
+    gd_node *copy = gd_node_new(run->arena, &like);
+    if (!copy) return 0;
+    like.data = n->param->ptr[1];
+    gd_copy_view(&copy->v, &like);
+    return copy->self;
+}
+
+static gd_status leaf_arrived(gd_backward_run *run, gd_node *n) {
+    gd_node *g = gd_node_peek(n->acc);
+    if (run->create_graph) { /* .grad itself has a graph then */
+        gd_tensor sum = n->flags & GD_GRAD_SET ? add_new(grad_so_far(run, n), n->acc) : GD_RECORD(copy, NULL, n->acc);
+        if (!sum) return gd_last_status();
+        GD_TRY(gd_backward_note(run, n));
+        if (n->param) GD_TRY(param_arrived(run, n, g));
+        n->grad = sum;
+        n->flags |= GD_GRAD_SET;
+        return GD_OK;
+    }
+    if (n->param) return param_arrived(run, n, g);
+    if (!(n->flags & GD_GRAD_SET)) return own_grad(run, n, g);
+    gd_node *old = gd_node_of(n->grad, "backward");
+    if (!old) return gd_last_status();
+    add_in_place(&old->v, &g->v);
+    old->version++;
+    return GD_OK;
+}
+
+gd_status gd_backward_arrived(gd_backward_run *run, gd_node *n) {
+    if (n->capture && run->captured) run->captured[n->capture - 1] = n->acc;
+    if (!run->to_leaves) return GD_OK;
+    if (!n->in) return leaf_arrived(run, n);
+    return n->flags & GD_RETAIN_GRAD ? leaf_arrived(run, n) : GD_OK;
+}
