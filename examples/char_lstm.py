@@ -192,7 +192,7 @@ def draw(history: History, path: Path) -> bool:
     smooth = np.convolve(history.train, np.ones(width) / width, "valid")
     left.plot(steps, history.train, color="#9ecae1", linewidth=0.6, label="training, each step")
     left.plot(steps[width - 1 :], smooth, color="#08519c", linewidth=1.5, label=f"training, mean of {width} steps")
-    left.plot(*zip(*history.validation), "o-", color="#d94801", linewidth=1.5, markersize=4, label="validation")
+    left.plot(*np.array(history.validation).T, "o-", color="#d94801", linewidth=1.5, markersize=4, label="validation")
     left.set(title="Loss", xlabel="step", ylabel="nats per character", ylim=(0, None))
     mib = 2**20
     right.plot(steps, np.array(history.step_bytes) / mib, color="#08519c", linewidth=1.5, label="step arena, at its fullest")

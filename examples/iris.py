@@ -41,7 +41,7 @@ def main(words: list[str] | None = None) -> None:
     x = gd.tensor([lengths[i] for i in order])  # (150, 4); made outside any step, so it stays
     y = gd.tensor([kinds[i] for i in order])  # (150) int64
     x = (x - x.mean(0)) / x.std(0)
-    train, test, batch = slice(0, 120), slice(120, 150), 16
+    test, batch = slice(120, 150), 16
 
     model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
     optimizer = optim.AdamW(model.parameters(), lr=1e-2)
@@ -64,7 +64,7 @@ def main(words: list[str] | None = None) -> None:
     with gd.step_arena(), gd.no_grad():
         guess = model(x[test]).argmax(1)
         right = (guess == y[test]).sum().item()
-        wrong = [(names[t], names[g]) for t, g in zip(y[test].tolist(), guess.tolist()) if t != g]
+        wrong = [(names[t], names[g]) for t, g in zip(y[test].tolist(), guess.tolist(), strict=True) if t != g]
     print(f"unseen flowers: {right} of 30 named rightly" + "".join(f"; a {t} was called {g}" for t, g in wrong))
 
 

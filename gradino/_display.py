@@ -20,7 +20,7 @@ def tensor_repr(t: Tensor) -> str:
     try:
         info = t._info()
     except StaleTensorError as error:
-        return f"<tensor: {error}>"
+        return f"<{error}>"
     shape, dtype = tuple(info.shape[0 : info.rank]), t.dtype
     array = _edges(t.detach(), shape)
     text = np.array2string(array, separator=", ", prefix="tensor(", precision=4, threshold=_THRESHOLD, edgeitems=3, suppress_small=False)

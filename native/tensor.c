@@ -210,6 +210,8 @@ gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes) {
     return gd_done();
 }
 
+static const char WRITE[] = "in-place write"; /* what messages call x[i] = v, add_, copy_ and the like */
+
 /* Whether a tensor may be written in place: nobody's gradient would be lost or wrong. */
 static gd_status check_writable(gd_node *n, const char *who) {
     for (int d = 0; d < GD_DIMS; d++)
@@ -218,7 +220,7 @@ static gd_status check_writable(gd_node *n, const char *who) {
                            gd_text_view(&n->v));
     if (!gd_self()->grad_enabled) return GD_OK;
     if (n->flags & GD_REQUIRES_GRAD) /* a detached view may be written: version counters tell backward */
-        return gd_fail(GD_ERR, "%s: an in-place write to a tensor that requires grad is not recorded and would give a wrong gradient. "
+        return gd_fail(GD_ERR, "%s: the tensor requires grad, and a write in place is not recorded: gradients would be wrong. "
                                "Use where, cat or stack to build a new tensor, or write inside no_grad()", who);
     return GD_OK;
 }
@@ -240,25 +242,25 @@ gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src, const char *who)
 }
 
 gd_status gd_copy_in(gd_tensor t, gd_tensor source) {
-    gd_node *n = gd_node_of(t, "setitem"), *s = n ? gd_node_of(source, "setitem") : NULL;
+    gd_node *n = gd_node_of(t, WRITE), *s = n ? gd_node_of(source, WRITE) : NULL;
     if (!s) return gd_last_status();
-    GD_TRY(check_writable(n, "setitem"));
+    GD_TRY(check_writable(n, WRITE));
     if (gd_self()->grad_enabled && (s->flags & GD_REQUIRES_GRAD))
-        return gd_fail(GD_ERR, "setitem: the value requires grad, but an in-place write is not recorded: its gradient would be lost. "
+        return gd_fail(GD_ERR, "in-place write: the value requires grad, but the write is not recorded: its gradient would be lost. "
                                "Use where, cat or stack, or write value.detach()");
     for (int d = 0; d < GD_DIMS; d++)
         if (s->v.shape[d] != n->v.shape[d] && s->v.shape[d] != 1)
             return gd_fail(GD_ERR_SHAPE, "setitem: a value of shape %s cannot be broadcast to %s", gd_text_view(&s->v), gd_text_view(&n->v));
-    if (overlap(n, s)) GD_TRY(gd_copy_overlapping(&n->v, &s->v, "setitem")); /* the value as it was before the write */
+    if (overlap(n, s)) GD_TRY(gd_copy_overlapping(&n->v, &s->v, WRITE)); /* the value as it was before the write */
     else gd_copy_view(&n->v, &s->v);
     gd_storage(n)->version++;
     return GD_OK;
 }
 
 gd_status gd_fill_in(gd_tensor t, double value, int64_t ivalue) {
-    gd_node *n = gd_node_of(t, "fill");
+    gd_node *n = gd_node_of(t, WRITE);
     if (!n) return gd_last_status();
-    GD_TRY(check_writable(n, "fill"));
+    GD_TRY(check_writable(n, WRITE));
     union { float f32; double f64; int64_t i64; int32_t i32; uint8_t b; } word;
     gd_view one = {.data = &word, .shape = {1, 1, 1, 1}, .dtype = n->v.dtype};
     switch (n->v.dtype) {

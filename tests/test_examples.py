@@ -59,7 +59,8 @@ def test_char_lstm_learns_saves_draws_and_writes(tmp_path: Path) -> None:
 def test_char_lstm_learns_any_file_by_heart(tmp_path: Path) -> None:
     file = tmp_path / "text.txt"
     file.write_text("the quick brown fox jumps over the lazy dog. " * 120, encoding="utf-8")
-    output = run("char_lstm.py", "--data", str(file), "--steps", "300", *SMALL, "--prompt", "the q", "--out", str(tmp_path / "new" / "folder"))
+    words = ["--data", str(file), "--steps", "300", *SMALL, "--prompt", "the q", "--out", str(tmp_path / "new" / "folder")]
+    output = run("char_lstm.py", *words)
     (after,) = numbers(r"after ([\d.]+)", output)
     assert after < 0.1, output
     assert "quick brown fox jumps over the lazy dog. the quick brown" in output
