@@ -22,7 +22,7 @@ static void visit(gd_node *n, const gd_backward_run *run) {
         n[k].stamp = run->stamp;
         n[k].pending = 0;
         n[k].acc = 0;
-        n[k].flags &= (uint16_t)~(GD_OWNED | GD_USEFUL);
+        n[k].flags &= (uint16_t)~(GD_OWNED | GD_USEFUL | GD_ENTERED);
     }
 }
 
@@ -42,6 +42,8 @@ static gd_status check_saved(const gd_node *n, const gd_op_row *row) {
     return GD_OK;
 }
 
+/* Depth first: a node is left only when all behind it have been left, so it knows whether it is useful. One
+ * that was put off and reached again before its turn stands on the stack twice; the second turn is skipped. */
 static gd_status discover(gd_backward_run *run, gd_node *root) {
     if (root->stamp == run->stamp) return GD_OK;
     int64_t bottom = run->stack.count;
@@ -61,6 +63,11 @@ static gd_status discover(gd_backward_run *run, gd_node *root) {
             if (useful) n->flags |= GD_USEFUL;
             continue;
         }
+        if (n->flags & GD_ENTERED) {
+            run->stack.count--;
+            continue;
+        }
+        n->flags |= GD_ENTERED;
         run->stack.item[run->stack.count - 1] = (gd_node *)((uintptr_t)n + 1);
         if (!n->in) continue;
         const gd_op_row *row = &gd_ops[n->op];
@@ -77,10 +84,8 @@ static gd_status discover(gd_backward_run *run, gd_node *root) {
                 continue;
             }
             gd_node *p = gd_primary(in);
-            if (p->stamp != run->stamp) {
-                visit(p, run);
-                GD_TRY(gd_backward_push(run, p));
-            }
+            if (p->stamp != run->stamp) visit(p, run);
+            if (!(p->flags & GD_ENTERED)) GD_TRY(gd_backward_push(run, p));
             p->pending++;
         }
     }

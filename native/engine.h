@@ -28,7 +28,8 @@ enum gd_node_flag {
     GD_GRAD_SEEN = 1 << 10,  /* .grad was handed out */
     GD_GRAD_BUFFER = 1 << 11, /* is the gradient or a moment of a leaf: its memory is used again for the next one */
     GD_USEFUL = 1 << 12,     /* backward: a wanted input is reachable from here */
-    GD_LATER = 1 << 13       /* backward: a parameter that other gradients still read, to be updated at the end */
+    GD_LATER = 1 << 13,      /* backward: a parameter that other gradients still read, to be updated at the end */
+    GD_ENTERED = 1 << 14     /* backward: its inputs are known or being discovered */
 };
 
 enum { GD_SMALL_IN = 4 };
