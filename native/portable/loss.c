@@ -55,7 +55,8 @@
             EACH_BLOCK(e->classes) {                                                                         \
                 const T *v = BLOCK_OF(T, x, e->x_step, first, buffer);                                       \
                 soft_##name(e, i, first, n, q);                                                              \
-                GD_ROW_SUM(part, T, n, q[k] == 0 ? 0 : q[k] * (ls - (v[k] - m)));                            \
+                for (int64_t k = 0; k < n; k++) q[k] = q[k] == 0 ? 0 : q[k] * (ls - (v[k] - m));             \
+                GD_ROW_SUM(part, T, n, q[k]);                                                                \
                 soft += (double)part;                                                                        \
             }                                                                                                \
             loss += (T)soft;                                                                                 \

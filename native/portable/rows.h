@@ -43,7 +43,8 @@ GD_DEFINE_ROW_EXTREMES(f64, double, int64_t, 63, (double)INFINITY)
 GD_DEFINE_ROW_EXP(f32, float)
 GD_DEFINE_ROW_EXP(f64, double)
 
-/* The sum over k < n <= GD_BLOCK of VALUE, an expression in k, in lanes of T. */
+/* The sum over k < n <= GD_BLOCK of VALUE, an expression in k, in lanes of T. VALUE must not choose (?:):
+ * GCC 12 with -fno-trapping-math then forgets lanes of doubles; choose into a buffer before. */
 #define GD_ROW_SUM(result, T, n, VALUE)                                              \
     do {                                                                             \
         T lane_[GD_ROW_LANES] = {0};                                                 \

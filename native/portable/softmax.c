@@ -88,7 +88,7 @@ DEFINE_SOFTMAX(f64, double)
 
 /* ---- gradients: y (g - sum(g y)) and g - exp(y) sum(g) ----------------------------------------------------- */
 
-/* SUMMAND is summed over the row, then every element is SLOPE of s, the sum. */
+/* SUMMAND (a buffer apart, see GD_ROW_SUM) is summed over the row, then every element is SLOPE of s, the sum. */
 #define DEFINE_GRADIENT(name, T, SUMMAND, SLOPE)                                                      \
     static void name(const softmax_run *r, int64_t row) {                                             \
         const char *gx = gd_walk_output(&r->a, row), *yx = gd_walk_output(&r->b, row);                \
@@ -101,7 +101,8 @@ DEFINE_SOFTMAX(f64, double)
             const T *g = gd_walk_run(&r->a, gx, first, n, g_buffer);                                  \
             const T *y = gd_walk_run(&r->b, yx, first, n, y_buffer);                                  \
             (void)y;                                                                                  \
-            GD_ROW_SUM(part, T, n, SUMMAND);                                                          \
+            for (int64_t k = 0; k < n; k++) d[k] = SUMMAND;                                           \
+            GD_ROW_SUM(part, T, n, d[k]);                                                             \
             sum += (double)part;                                                                      \
             for (int64_t k = 0; k < n && !any; k++) any = g[k] != 0;                                  \
         }                                                                                             \
