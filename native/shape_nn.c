@@ -96,8 +96,9 @@ gd_status gd_shape_linear(gd_shape_call *c) {
     if (!c->in[0] || !c->in[1]) return gd_node_missing(0, c->name), gd_last_status();
     const gd_view *x = gd_in(c, 0), *w = gd_in(c, 1), *b = c->in[2] ? gd_in(c, 2) : NULL;
     GD_TRY(gd_shape_need_float(c, 0));
-    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
-    if (b) GD_TRY(gd_shape_need_same_dtype(c, 0, 2));
+    if (w->dtype != x->dtype || (b && b->dtype != x->dtype))
+        return gd_fail(GD_ERR_DTYPE, "linear: input is %s, weight %s%s%s: they must have one dtype", gd_dtype_name(x->dtype), gd_dtype_name(w->dtype),
+                       b ? ", bias " : "", b ? gd_dtype_name(b->dtype) : "");
     if (x->rank < 1 || w->rank != 2 || x->shape[3] != w->shape[3])
         return gd_fail(GD_ERR_SHAPE, "linear: input is %s, weight is %s: the weight must be (out, in) and the last dimension of the input must equal `in`",
                        gd_text_view(x), gd_text_view(w));
@@ -121,14 +122,16 @@ gd_status gd_shape_lstm(gd_shape_call *c) {
     if (!c->in[0] || !c->in[3] || !c->in[4]) return gd_node_missing(0, c->name), gd_last_status();
     const gd_view *x = gd_in(c, 0), *w = gd_in(c, 3);
     GD_TRY(gd_shape_need_float(c, 0));
+    static const char *const names[] = {"input", "h0", "c0", "w_ih", "w_hh", "b_ih", "b_hh", "lengths"};
     for (int k = 1; k < 7; k++)
-        if (c->in[k]) GD_TRY(gd_shape_need_same_dtype(c, 0, k));
+        if (c->in[k] && gd_in(c, k)->dtype != x->dtype)
+            return gd_fail(GD_ERR_DTYPE, "lstm: input is %s and %s is %s: they must have one dtype", gd_dtype_name(x->dtype), names[k],
+                           gd_dtype_name(gd_in(c, k)->dtype));
     if (x->rank != 3 || w->rank != 2 || w->shape[2] % 4 || w->shape[3] != x->shape[3])
         return gd_fail(GD_ERR_SHAPE, "lstm: input is %s, w_ih is %s: they must be (T, B, I), or (B, T, I) with batch_first, and (4H, I)", gd_text_view(x),
                        gd_text_view(w));
     bool batch_first = c->attr->i[1] != 0;
     int64_t steps = x->shape[batch_first ? 2 : 1], batch = x->shape[batch_first ? 1 : 2], hidden = w->shape[2] / 4;
-    static const char *const names[] = {"input", "h0", "c0", "w_ih", "w_hh", "b_ih", "b_hh", "lengths"};
     GD_TRY(need_shape(c, 4, names[4], 2, 4 * hidden, hidden));
     for (int k = 1; k < 3; k++)
         if (c->in[k]) GD_TRY(need_shape(c, k, names[k], 2, batch, hidden));

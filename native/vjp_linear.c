@@ -49,6 +49,15 @@ RULE(linear) {
     return GD_OK;
 }
 
+/* x with zeros past the lengths, where anything may stand: NaN times a gradient of 0 would still be NaN. */
+static gd_tensor real_steps(gd_tensor x, gd_tensor lengths, bool batch_first) {
+    if (!lengths) return x;
+    const gd_view *v = gd_view_of(x);
+    gd_tensor step = gd_arange(0, 1, 0, 1, v->shape[batch_first ? 2 : 1], GD_INT64);
+    gd_tensor real = GD_RECORD(lt, NULL, gd_unsqueeze(step, batch_first ? 0 : 1), gd_unsqueeze(lengths, batch_first ? 1 : 0));
+    return gd_where(gd_unsqueeze(real, 2), x, gd_scalar(0, 0, v->dtype));
+}
+
 /* in: x h0 c0 w_ih w_hh b_ih b_hh lengths; out: y h_n c_n gates cells */
 RULE(lstm) {
     const gd_tensor *in = v->node->in;
@@ -61,7 +70,7 @@ RULE(lstm) {
     if (gd_vjp_needs(v, 0)) GD_TRY(gd_vjp_give(v, 0, gd_reshape_like(GD_RECORD(matmul, NULL, g, in[3]), A)));
     GIVE(1, gd_output(dgates, 2));
     GIVE(2, gd_output(dgates, 3));
-    if (gd_vjp_needs(v, 3)) GD_TRY(give_product(v, 3, g, gd_rows(A)));
+    if (gd_vjp_needs(v, 3)) GD_TRY(give_product(v, 3, g, gd_rows(real_steps(A, in[7], v->node->attr.i[1] != 0))));
     if (gd_vjp_needs(v, 4)) GD_TRY(give_product(v, 4, g, gd_rows(gd_output(dgates, 1))));
     if (gd_vjp_needs(v, 5)) GD_TRY(give_row_sum(v, 5, g));
     if (gd_vjp_needs(v, 6)) GD_TRY(give_row_sum(v, 6, g));

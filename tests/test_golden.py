@@ -62,7 +62,15 @@ def test_lstm(name: str, lstm_cases: dict[str, np.ndarray], isa: str) -> None:
     x, h0, c0 = (gd.tensor(a[k], requires_grad=True) for k in ("x", "h0", "c0"))
     y, (h, c) = model(x, (h0, c0), lengths=a.get("lengths"))
     ((y * gd.tensor(a["wy"])).sum() + (h * gd.tensor(a["wh"])).sum() + (c * gd.tensor(a["wc"])).sum()).backward()
-    got = {"y": y, "h": h, "c": c, "g.x": x.grad, "g.h0": h0.grad, "g.c0": c0.grad, **{f"g.{k}": p.grad for k, p in model.named_parameters()}}
+    got = {
+        "y": y,
+        "h": h,
+        "c": c,
+        "g.x": x.grad,
+        "g.h0": h0.grad,
+        "g.c0": c0.grad,
+        **{f"g.{k}": p.grad for k, p in model.named_parameters()},
+    }
     for key, value in got.items():
         assert_close(value, a[key], rtol=1e-11, atol=1e-11, what=f"lstm {name}, {isa}: {key}")
     assert {k for k in a if k[0] == "g"} == {k for k in got if k[0] == "g"}, name

@@ -23,9 +23,9 @@ def _reduction(name: str, reduction: str) -> int:
 
 
 def refuse_input(name: str, *operands: Any) -> None:
-    """Raise if an operand is neither a tensor nor None, or the first one None. Called when one had no handle."""
-    for i, operand in enumerate(operands):
-        if not isinstance(operand, Tensor) and (operand is not None or i == 0):
+    """Raise if an operand is not a tensor. Called when one had no handle."""
+    for operand in operands:
+        if not isinstance(operand, Tensor):
             raise DTypeError(f"{name}: expected a Tensor, got {type(operand).__name__}")
 
 
@@ -40,7 +40,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     try:
         return wrap(lib.gd_linear(input._h, weight._h, 0 if bias is None else bias._h))
     except AttributeError:
-        refuse_input("linear", input, weight, bias)
+        refuse_input("linear", input, weight, *(() if bias is None else (bias,)))
         raise
 
 
@@ -73,7 +73,7 @@ def cross_entropy(
         w = 0 if weight is None else weight._h
         return wrap(lib.gd_cross_entropy(input._h, target._h, w, ignore_index, kind, label_smoothing))
     except AttributeError:
-        refuse_input("cross_entropy", input, target, weight)
+        refuse_input("cross_entropy", input, target, *(() if weight is None else (weight,)))
         raise
 
 

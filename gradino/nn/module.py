@@ -141,9 +141,7 @@ class Module:
 
     # ---- walking the tree ---------------------------------------------------------------------------------
 
-    def named_modules(
-        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
+    def named_modules(self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """This module and all below it with dotted names, each once unless ``remove_duplicate=False``."""
         memo = set() if memo is None else memo
         if remove_duplicate:

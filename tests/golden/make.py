@@ -98,7 +98,9 @@ def cross_entropy() -> Arrays:
         "probabilities": rng.dirichlet(np.ones(4), 6),
         "weight": np.array([0.5, 2.0, 0.0, 1.5]),
     }
-    for kind, weighted, smoothing, reduction in itertools.product(("classes", "probabilities"), (0, 1), (0.0, 0.3), ("none", "mean", "sum")):
+    for kind, weighted, smoothing, reduction in itertools.product(
+        ("classes", "probabilities"), (0, 1), (0.0, 0.3), ("none", "mean", "sum")
+    ):
         logits = tensor(out["logits"])
         weight = tensor(out["weight"], False) if weighted else None
         loss = F.cross_entropy(logits, tensor(out[kind], False), weight, reduction=reduction, label_smoothing=smoothing)

@@ -77,9 +77,7 @@ def _fill_padding(padded: Tensor, lengths: list[int], time: int, value: float) -
     return padded.masked_fill(past, value)
 
 
-def pad_sequence(
-    sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
-) -> Tensor:
+def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
     """Sequences (T_i, ...) as one padded batch (T, B, ...), or (B, T, ...) with ``batch_first``."""
     if padding_side not in ("left", "right"):
         raise InvalidValueError(f"pad_sequence: padding_side is {padding_side!r}, must be 'left' or 'right'")
