@@ -17,7 +17,8 @@ enum {
     GD_BLOCK = 1024,              /* elements: float32 partial sums stay accurate, a block fits L1 */
     GD_TILE_BLOCKS = 8,           /* blocks per tile */
     GD_TILE = GD_BLOCK * GD_TILE_BLOCKS,
-    GD_PANEL = 64,                /* outputs worked on together */
+    GD_PANEL = 128,               /* columns worked on together: 8 cache lines of a row, lanes in L1 */
+    GD_SMALL = 32,                /* so few reduced elements take a shorter way through the code */
     GD_TASK = 64 * 1024,          /* elements per task of a threaded reduction */
     GD_SERIAL = 96 * 1024,        /* at most so many elements are not worth waking a thread */
     GD_FEW_TASKS = 32,            /* fewer tasks of whole outputs may leave threads idle: split outputs too */
@@ -42,6 +43,44 @@ typedef struct gd_fold {
     gd_partial empty; /* the partial of no elements */
 } gd_fold;
 
+/* Steps of a fold: accumulator a, element v. Ties keep a, so the first of equals; a NaN, once in, stays. */
+#define GD_ADD(a, v) ((a) + (v))
+#define GD_MUL(a, v) ((a) * (v))
+#define GD_MAX(a, v) ((v) != (v) ? (v) : (v) > (a) ? (v) : (a))
+#define GD_MIN(a, v) ((v) != (v) ? (v) : (v) < (a) ? (v) : (a))
+
+/* In gd_fold.rows: the tree of at most four lanes of A, spelled out; short rows are common. */
+#define GD_FOLD_FIRST(A, INIT, STEP, LOAD, k) ((A)STEP((A)(INIT), (A)LOAD(x[k])))
+#define GD_FOLD_SHORT(A, F, INIT, STEP, LOAD)                                      \
+    if (n <= 4) {                                                                  \
+        A even = GD_FOLD_FIRST(A, INIT, STEP, LOAD, 0);                            \
+        if (n > 2) even = (A)STEP(even, GD_FOLD_FIRST(A, INIT, STEP, LOAD, 2));    \
+        if (n > 1) {                                                               \
+            A odd = GD_FOLD_FIRST(A, INIT, STEP, LOAD, 1);                         \
+            if (n > 3) odd = (A)STEP(odd, GD_FOLD_FIRST(A, INIT, STEP, LOAD, 3));  \
+            even = (A)STEP(even, odd);                                             \
+        }                                                                          \
+        out[r].F = even;                                                           \
+        continue;                                                                  \
+    }
+
+/* Defines gd_fold.join for partials in field F. */
+#define GD_DEFINE_JOIN(name, T, F, STEP)                                          \
+    static void join_##name(gd_partial *acc, const gd_partial *next, int64_t n) { \
+        for (int64_t k = 0; k < n; k++) {                                         \
+            T a = (T)acc[k].F, v = (T)next[k].F, joined = STEP(a, v);             \
+            memcpy(acc + k, &joined, sizeof joined);                              \
+        }                                                                         \
+    }
+
+/* Defines gd_fold.finish: the result is `value`, an expression in p[k] and count. */
+#define GD_DEFINE_FINISH(name, T, value)                                                                 \
+    static void finish_##name(const gd_partial *p, int64_t n, int64_t count, void *out, int64_t first) { \
+        T *y = (T *)out + first;                                                                         \
+        (void)count;                                                                                     \
+        for (int64_t k = 0; k < n; k++) y[k] = (T)(value);                                               \
+    }
+
 /* The four dimensions sorted into kept and reduced ones, outermost first; dimensions of size 1 are
  * dropped and those that can be walked as one are merged. */
 typedef struct gd_walk {
@@ -61,25 +100,30 @@ static inline void gd_walk_add(int64_t *shape, int64_t *stride, int *n, int64_t 
     }
 }
 
-static inline gd_walk gd_walk_of(const gd_view *x, int64_t mask) {
-    gd_walk w;
-    w.x = x->data;
-    w.bytes = gd_dtype_bytes(x->dtype);
-    w.outputs = w.count = 1;
-    w.kept = w.red = 0;
+/* In place, because a copy of what was just written in pieces stalls for longer than this takes. */
+static inline void gd_walk_init(gd_walk *w, const gd_view *x, int64_t mask) {
+    w->x = x->data;
+    w->bytes = gd_dtype_bytes(x->dtype);
+    w->outputs = w->count = 1;
+    w->kept = w->red = 0;
     for (int d = 0; d < GD_DIMS; d++) {
         int64_t size = x->shape[d];
         if (size == 1) continue;
         if (mask >> d & 1) {
-            w.count *= size;
-            gd_walk_add(w.red_shape, w.red_stride, &w.red, size, x->strides[d]);
+            w->count *= size;
+            gd_walk_add(w->red_shape, w->red_stride, &w->red, size, x->strides[d]);
         } else {
-            w.outputs *= size;
-            gd_walk_add(w.kept_shape, w.kept_stride, &w.kept, size, x->strides[d]);
+            w->outputs *= size;
+            gd_walk_add(w->kept_shape, w->kept_stride, &w->kept, size, x->strides[d]);
         }
     }
-    if (w.kept == 0) w.kept_shape[0] = 1, w.kept_stride[0] = 0, w.kept = 1;
-    if (w.red == 0) w.red_shape[0] = 1, w.red_stride[0] = 1, w.red = 1;
+    if (w->kept == 0) w->kept_shape[0] = 1, w->kept_stride[0] = 0, w->kept = 1;
+    if (w->red == 0) w->red_shape[0] = 1, w->red_stride[0] = 1, w->red = 1;
+}
+
+static inline gd_walk gd_walk_of(const gd_view *x, int64_t mask) {
+    gd_walk w;
+    gd_walk_init(&w, x, mask);
     return w;
 }
 
@@ -96,8 +140,11 @@ static inline int64_t gd_walk_offset(const int64_t *shape, const int64_t *stride
 /* offsets[0..n) of the reduced elements first, first + 1, ... relative to the output's first element. */
 static inline void gd_walk_offsets(const gd_walk *w, int64_t first, int64_t n, int64_t *offsets) {
     int64_t inner = w->red_shape[w->red - 1], step = w->red_stride[w->red - 1];
-    int64_t at = w->red == 1 ? first : first % inner;
-    for (int64_t k = 0; k < n; at = 0) {
+    if (w->red == 1) {
+        for (int64_t k = 0; k < n; k++) offsets[k] = (first + k) * step;
+        return;
+    }
+    for (int64_t k = 0, at = first % inner; k < n; at = 0) {
         int64_t base = gd_walk_offset(w->red_shape, w->red_stride, w->red, first + k - at);
         for (; at < inner && k < n; at++, k++) offsets[k] = base + at * step;
     }
@@ -123,6 +170,7 @@ static inline const void *gd_walk_run(const gd_walk *w, const char *x, int64_t f
     if (w->red == 1 && step == 1) return x + first * w->bytes;
     char *dst = buffer;
     int64_t at = w->red == 1 ? first : first % inner;
+    if (step == 1 && at + n <= inner) return x + (gd_walk_offset(w->red_shape, w->red_stride, w->red, first - at) + at) * w->bytes;
     for (int64_t k = 0; k < n; at = 0) {
         int64_t base = gd_walk_offset(w->red_shape, w->red_stride, w->red, first + k - at);
         int64_t run = inner - at < n - k ? inner - at : n - k;
@@ -258,8 +306,11 @@ static inline void gd_fold_by_tiles(gd_fold_run *r) {
 
 /* out (the kept dimensions, contiguous) = fold of x over the dimensions in mask. */
 static inline void gd_fold_all(const gd_fold *fold, const gd_view *x, int64_t mask, void *out) {
-    gd_fold_run r = {.fold = fold, .w = gd_walk_of(x, mask), .out = out};
+    gd_fold_run r;
     gd_walk *w = &r.w;
+    r.fold = fold;
+    r.out = out;
+    gd_walk_init(w, x, mask);
     if (w->outputs == 0) return;
     if (w->count == 0) {
         for (int64_t o = 0; o < w->outputs; o++) fold->finish(&fold->empty, 1, 0, out, o);
@@ -267,6 +318,14 @@ static inline void gd_fold_all(const gd_fold *fold, const gd_view *x, int64_t ma
     }
     r.by_columns = fold->columns && w->kept_stride[w->kept - 1] == 1 && w->kept_shape[w->kept - 1] > 1 &&
                    (w->count == 1 || w->red_stride[w->red - 1] != 1);
+    if (r.by_columns && w->count <= GD_SMALL && w->outputs <= GD_PANEL && w->kept == 1) { /* a bias gradient of a small net */
+        int64_t offsets[GD_SMALL];
+        gd_partial p[GD_PANEL];
+        gd_walk_offsets(w, 0, w->count, offsets);
+        fold->columns(w->x, offsets, w->count, w->outputs, p);
+        fold->finish(p, w->outputs, w->count, out, 0);
+        return;
+    }
     if (w->count * w->outputs <= GD_SERIAL) {
         gd_fold_outputs(&r, 0, w->outputs);
         return;

@@ -1,7 +1,148 @@
-/* reduce.c - reductions for AVX-512; so far the AVX2 kernels do all of it. */
-#include "../kernel.h"
+/* reduce.c - sum, mean, amax, amin of floats for AVX-512: the folds; reduce.h walks the input with them.
+ * Lane l of a vector takes elements l, l + 16, ... of a block; columns keep one vector per lane. */
+#include "../reduce.h"
 
-void gd_sum_avx512(const gd_args *a) { gd_sum_avx2(a); }
-void gd_mean_avx512(const gd_args *a) { gd_mean_avx2(a); }
-void gd_amax_avx512(const gd_args *a) { gd_amax_avx2(a); }
-void gd_amin_avx512(const gd_args *a) { gd_amin_avx2(a); }
+#include <immintrin.h>
+
+/* Elements: shorter rows are read four at a time. Of longer ones memory would see four streams, which
+ * is slower than one, and one hides most of the latency by itself. */
+enum { SHORT_ROW = 256 };
+
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+/* The first n of a vector's lanes. */
+INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : (1u << n) - 1); }
+
+/* What DEFINE_FOLD needs of a kind of vector: load of the lanes in mask (others 0), swaps of halves, of
+ * quarters, ..., and storing lanes as partials. */
+INLINE __m512 load_f32(__mmask16 mask, const float *x) { return _mm512_maskz_loadu_ps(mask, x); }
+INLINE __m512d load_f64(__mmask16 mask, const double *x) { return _mm512_maskz_loadu_pd((__mmask8)mask, x); }
+INLINE __m512d load_f32_as_f64(__mmask16 mask, const float *x) { return _mm512_cvtps_pd(_mm256_maskz_loadu_ps((__mmask8)mask, x)); }
+
+/* Few lanes go through a buffer: what a masked store wrote cannot be read back at once. */
+INLINE void store_f32(gd_partial *out, int64_t n, __m512 v) {
+    gd_partial buffer[16], *to = n == 16 ? out : buffer;
+    _mm512_storeu_pd(to, _mm512_cvtps_pd(_mm512_castps512_ps256(v)));
+    _mm512_storeu_pd(to + 8, _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
+    if (n < 16) for (int64_t k = 0; k < n; k++) out[k] = buffer[k];
+}
+INLINE void store_f64(gd_partial *out, int64_t n, __m512d v) {
+    gd_partial buffer[8], *to = n == 8 ? out : buffer;
+    _mm512_storeu_pd(to, v);
+    if (n < 8) for (int64_t k = 0; k < n; k++) out[k] = buffer[k];
+}
+
+/* Steps: accumulator a, element v. max and min give the second operand for a NaN and for equal zeros. */
+INLINE __m512 add_f32(__m512 a, __m512 v) { return _mm512_add_ps(a, v); }
+INLINE __m512d add_f64(__m512d a, __m512d v) { return _mm512_add_pd(a, v); }
+INLINE __m512 max_f32(__m512 a, __m512 v) { return _mm512_mask_mov_ps(_mm512_max_ps(v, a), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v); }
+INLINE __m512 min_f32(__m512 a, __m512 v) { return _mm512_mask_mov_ps(_mm512_min_ps(v, a), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v); }
+INLINE __m512d max_f64(__m512d a, __m512d v) { return _mm512_mask_mov_pd(_mm512_max_pd(v, a), _mm512_cmp_pd_mask(v, v, _CMP_UNORD_Q), v); }
+INLINE __m512d min_f64(__m512d a, __m512d v) { return _mm512_mask_mov_pd(_mm512_min_pd(v, a), _mm512_cmp_pd_mask(v, v, _CMP_UNORD_Q), v); }
+
+/* Lane 0 = all lanes, folded by halves: lane l takes lane l + 8, then l + 4, l + 2, l + 1. */
+#define TREE_f32(a, step)                                              \
+    (a = step(a, _mm512_shuffle_f32x4(a, a, 0x4e)), a = step(a, _mm512_shuffle_f32x4(a, a, 0xb1)), \
+     a = step(a, _mm512_permute_ps(a, 0x4e)), a = step(a, _mm512_permute_ps(a, 0xb1)), (double)_mm512_cvtss_f32(a))
+#define TREE_f64(a, step)                                              \
+    (a = step(a, _mm512_shuffle_f64x2(a, a, 0x4e)), a = step(a, _mm512_shuffle_f64x2(a, a, 0xb1)), \
+     a = step(a, _mm512_permute_pd(a, 0x55)), _mm512_cvtsd_f64(a))
+
+/* gd_fold.rows and .columns for elements T in vectors V of W lanes of KIND, from INIT on. */
+#define DEFINE_FOLD(name, T, V, W, KIND, load, INIT, step, SHORT)                                             \
+    static void name##_rows(const void *xv, int64_t stride, int64_t rows, int64_t n, gd_partial *out) {       \
+        const T *x = xv;                                                                                      \
+        const V init = INIT;                                                                                  \
+        const int64_t whole = n / W * W;                                                                      \
+        const __mmask16 tail = first_lanes(n - whole);                                                        \
+        int64_t r = 0;                                                                                        \
+        if (n <= 4) for (; r < rows; r++, x += stride) SHORT                                                  \
+        for (; n <= SHORT_ROW && r + 4 <= rows; r += 4, x += 4 * stride) { /* hides the latency of a step */  \
+            V a[4] = {init, init, init, init};                                                                \
+            for (int64_t k = 0; k < whole; k += W)                                                            \
+                for (int i = 0; i < 4; i++) a[i] = step(a[i], load(0xffff, x + i * stride + k));              \
+            if (tail)                                                                                         \
+                for (int i = 0; i < 4; i++) a[i] = MASKED_##KIND(a[i], tail, step(a[i], load(tail, x + i * stride + whole))); \
+            for (int i = 0; i < 4; i++) out[r + i].f = TREE_##KIND(a[i], step);                               \
+        }                                                                                                     \
+        for (; r < rows; r++, x += stride) {                                                                  \
+            V a = init;                                                                                       \
+            for (int64_t k = 0; k < whole; k += W) a = step(a, load(0xffff, x + k));                          \
+            if (tail) a = MASKED_##KIND(a, tail, step(a, load(tail, x + whole)));                             \
+            out[r].f = TREE_##KIND(a, step);                                                                  \
+        }                                                                                                     \
+    }                                                                                                         \
+    /* Up to W columns: their lanes in registers. */                                                          \
+    INLINE void name##_strip(const T *x, const int64_t *offsets, int64_t n, int64_t cols, gd_partial *out) { \
+        const __mmask16 mask = first_lanes(cols);                                                             \
+        const V init = INIT;                                                                                  \
+        V a[W];                                                                                               \
+        UNROLL for (int l = 0; l < W; l++) a[l] = init;                                                       \
+        int64_t k = 0;                                                                                        \
+        for (; k + W <= n; k += W) UNROLL for (int l = 0; l < W; l++) a[l] = step(a[l], load(mask, x + offsets[k + l])); \
+        if (k < n) UNROLL for (int l = 0; l < W; l++) if (k + l < n) a[l] = step(a[l], load(mask, x + offsets[k + l])); \
+        UNROLL for (int half = W / 2; half; half /= 2) UNROLL for (int l = 0; l < half; l++) a[l] = step(a[l], a[l + half]); \
+        store_##KIND(out, cols, a[0]);                                                                        \
+    }                                                                                                         \
+    static void name##_columns(const void *xv, const int64_t *offsets, int64_t n, int64_t cols, gd_partial *out) { \
+        const T *x = xv;                                                                                      \
+        if (cols <= W) {                                                                                      \
+            name##_strip(x, offsets, n, cols, out);                                                           \
+            return;                                                                                           \
+        }                                                                                                     \
+        /* More: row after row, as memory likes it, with the lanes in L1. */                                  \
+        enum { STRIPS = GD_PANEL / W };                                                                       \
+        const V init = INIT;                                                                                  \
+        const int64_t strips = (cols + W - 1) / W;                                                            \
+        const __mmask16 mask = first_lanes(cols - (strips - 1) * W);                                          \
+        V a[W][STRIPS];                                                                                       \
+        for (int l = 0; l < W; l++) for (int64_t s = 0; s < strips; s++) a[l][s] = init;                      \
+        for (int64_t k = 0; k < n; k++) {                                                                     \
+            const T *row = x + offsets[k];                                                                    \
+            V *lane = a[k % W];                                                                               \
+            for (int64_t s = 0; s < strips - 1; s++) lane[s] = step(lane[s], load(0xffff, row + s * W));      \
+            lane[strips - 1] = step(lane[strips - 1], load(mask, row + (strips - 1) * W));                    \
+        }                                                                                                     \
+        for (int half = W / 2; half; half /= 2)                                                               \
+            for (int l = 0; l < half; l++) for (int64_t s = 0; s < strips; s++) a[l][s] = step(a[l][s], a[l + half][s]); \
+        for (int64_t s = 0; s < strips; s++) store_##KIND(out + s * W, cols - s * W < W ? cols - s * W : W, a[0][s]); \
+    }
+#define MASKED_f32(a, mask, v) _mm512_mask_mov_ps(a, mask, v)
+#define MASKED_f64(a, mask, v) _mm512_mask_mov_pd(a, (__mmask8)(mask), v)
+
+#define INF __builtin_inf()
+DEFINE_FOLD(sum_f32, float, __m512, 16, f32, load_f32, _mm512_setzero_ps(), add_f32, GD_FOLD_SHORT(float, f, 0, GD_ADD, ))
+DEFINE_FOLD(sum_f64, double, __m512d, 8, f64, load_f64, _mm512_setzero_pd(), add_f64, GD_FOLD_SHORT(double, f, 0, GD_ADD, ))
+DEFINE_FOLD(sum_f32_f64, float, __m512d, 8, f64, load_f32_as_f64, _mm512_setzero_pd(), add_f64, GD_FOLD_SHORT(double, f, 0, GD_ADD, ))
+DEFINE_FOLD(amax_f32, float, __m512, 16, f32, load_f32, _mm512_set1_ps(-(float)INF), max_f32, break;)
+DEFINE_FOLD(amax_f64, double, __m512d, 8, f64, load_f64, _mm512_set1_pd(-INF), max_f64, break;)
+DEFINE_FOLD(amin_f32, float, __m512, 16, f32, load_f32, _mm512_set1_ps((float)INF), min_f32, break;)
+DEFINE_FOLD(amin_f64, double, __m512d, 8, f64, load_f64, _mm512_set1_pd(INF), min_f64, break;)
+
+GD_DEFINE_JOIN(add, double, f, GD_ADD)
+GD_DEFINE_JOIN(max, double, f, GD_MAX)
+GD_DEFINE_JOIN(min, double, f, GD_MIN)
+GD_DEFINE_FINISH(f32, float, p[k].f)
+GD_DEFINE_FINISH(f64, double, p[k].f)
+GD_DEFINE_FINISH(mean_f32, float, p[k].f / (double)count)
+GD_DEFINE_FINISH(mean_f64, double, p[k].f / (double)count)
+
+#define DEFINE_KERNEL(op, fold_f32, fold_f64, joiner, finish_of_f32, finish_of_f64, nothing)                  \
+    void gd_##op##_avx512(const gd_args *a) {                                                                 \
+        static const gd_fold folds[] = {                                                                      \
+            [GD_FLOAT32] = {4, fold_f32##_rows, fold_f32##_columns, join_##joiner, finish_of_f32, {.f = nothing}}, \
+            [GD_FLOAT64] = {8, fold_f64##_rows, fold_f64##_columns, join_##joiner, finish_of_f64, {.f = nothing}}, \
+        };                                                                                                    \
+        const gd_view *x = a->in[0];                                                                          \
+        if (x->dtype > GD_FLOAT64) gd_##op##_avx2(a);                                                         \
+        else gd_fold_all(&folds[x->dtype], x, a->attr->i[0], a->out[0]->data);                                \
+    }
+DEFINE_KERNEL(sum, sum_f32, sum_f64, add, finish_f32, finish_f64, 0)
+DEFINE_KERNEL(mean, sum_f32_f64, sum_f64, add, finish_mean_f32, finish_mean_f64, 0)
+DEFINE_KERNEL(amax, amax_f32, amax_f64, max, finish_f32, finish_f64, -INF)
+DEFINE_KERNEL(amin, amin_f32, amin_f64, min, finish_f32, finish_f64, INF)

@@ -3,40 +3,20 @@
 #include "reduce.h"
 
 /* Lanes are independent accumulators, one per vector element of the widest machine. */
-enum { LANES = 16, STRIP = 16 };
+enum { LANES = 16 };
 #define EACH_LANE for (int l = 0; l < LANES; l++)
 
-/* Steps: accumulator a, element v. Ties keep a, so the first of equals; a NaN, once in, stays. */
-#define ADD(a, v) ((a) + (v))
-#define MUL(a, v) ((a) * (v))
-#define MAX(a, v) ((v) != (v) ? (v) : (v) > (a) ? (v) : (a))
-#define MIN(a, v) ((v) != (v) ? (v) : (v) < (a) ? (v) : (a))
 #define OR(a, v) ((a) | (v))
 #define AND(a, v) ((a) & (v))
 #define SAME(v) (v)
 #define TRUTH(v) ((v) != 0)
-
-/* The tree of at most four lanes, spelled out: short rows are common and need no array. */
-#define FIRST(A, INIT, STEP, LOAD, k) ((A)STEP((A)(INIT), (A)LOAD(x[k])))
-#define SHORT_RUN(A, F, INIT, STEP, LOAD)                                            \
-    if (n <= 4) {                                                                    \
-        A even = FIRST(A, INIT, STEP, LOAD, 0);                                      \
-        if (n > 2) even = (A)STEP(even, FIRST(A, INIT, STEP, LOAD, 2));              \
-        if (n > 1) {                                                                 \
-            A odd = FIRST(A, INIT, STEP, LOAD, 1);                                   \
-            if (n > 3) odd = (A)STEP(odd, FIRST(A, INIT, STEP, LOAD, 3));            \
-            even = (A)STEP(even, odd);                                               \
-        }                                                                            \
-        out[r].F = even;                                                             \
-        continue;                                                                    \
-    }
 
 /* gd_fold.rows for elements T, accumulators A starting at INIT, out.F. */
 #define DEFINE_ROWS(name, T, A, F, INIT, STEP, LOAD)                                                  \
     static void name##_rows(const void *xv, int64_t stride, int64_t rows, int64_t n, gd_partial *out) { \
         const T *x = xv;                                                                              \
         for (int64_t r = 0; r < rows; r++, x += stride) {                                             \
-            SHORT_RUN(A, F, INIT, STEP, LOAD)                                                         \
+            GD_FOLD_SHORT(A, F, INIT, STEP, LOAD)                                                     \
             A acc[LANES];                                                                             \
             int64_t k = 0;                                                                            \
             EACH_LANE acc[l] = INIT;                                                                  \
@@ -48,11 +28,10 @@ enum { LANES = 16, STRIP = 16 };
         }                                                                                             \
     }
 
-/* gd_fold.columns: a strip of columns at a time, with the lanes of every column in L1. */
-#define DEFINE_COLUMNS(name, T, A, F, INIT, STEP)                                               \
+/* gd_fold.columns: the lanes of every column in L1, row after row. Narrow strips get their own copy. */
+#define DEFINE_COLUMNS(name, T, A, F, INIT, STEP)                                                     \
     static inline __attribute__((always_inline)) void name##_strip(const T *x, const int64_t *offsets, \
-                                                                   int64_t n, int cols, gd_partial *out) { \
-        A acc[LANES][STRIP];                                                                          \
+                                                                   int64_t n, int cols, A (*acc)[GD_PANEL], gd_partial *out) { \
         EACH_LANE for (int c = 0; c < cols; c++) acc[l][c] = INIT;                                    \
         for (int64_t k = 0; k < n; k++) {                                                             \
             const T *row = x + offsets[k];                                                            \
@@ -64,40 +43,23 @@ enum { LANES = 16, STRIP = 16 };
                 for (int c = 0; c < cols; c++) acc[l][c] = (A)STEP(acc[l][c], acc[l + half][c]);      \
         for (int c = 0; c < cols; c++) out[c].F = acc[0][c];                                          \
     }                                                                                                 \
-    static void name##_columns(const void *xv, const int64_t *offsets, int64_t n, int64_t cols, gd_partial *out) { \
-        const T *x = xv;                                                                              \
-        for (; cols >= STRIP; cols -= STRIP, x += STRIP, out += STRIP) name##_strip(x, offsets, n, STRIP, out); \
-        if (cols) name##_strip(x, offsets, n, (int)cols, out);                                        \
+    static void name##_columns(const void *x, const int64_t *offsets, int64_t n, int64_t cols, gd_partial *out) { \
+        A acc[LANES][GD_PANEL];                                                                       \
+        if (cols == GD_PANEL) name##_strip(x, offsets, n, GD_PANEL, acc, out);                        \
+        else name##_strip(x, offsets, n, (int)cols, acc, out);                                        \
     }
 
 #define DEFINE_FOLD(name, T, A, F, INIT, STEP)       \
     DEFINE_ROWS(name, T, A, F, INIT, STEP, SAME)     \
     DEFINE_COLUMNS(name, T, A, F, INIT, STEP)
 
-/* Joining of partials. */
-#define DEFINE_JOIN(name, T, F, STEP)                                             \
-    static void join_##name(gd_partial *acc, const gd_partial *next, int64_t n) { \
-        for (int64_t k = 0; k < n; k++) {                                         \
-            T a = (T)acc[k].F, v = (T)next[k].F, joined = STEP(a, v);             \
-            memcpy(acc + k, &joined, sizeof joined);                              \
-        }                                                                         \
-    }
-
-/* Results. */
-#define DEFINE_FINISH(name, T, value)                                                                     \
-    static void finish_##name(const gd_partial *p, int64_t n, int64_t count, void *out, int64_t first) {  \
-        T *y = (T *)out + first;                                                                          \
-        (void)count;                                                                                      \
-        for (int64_t k = 0; k < n; k++) y[k] = (T)(value);                                                \
-    }
-
-DEFINE_FINISH(f32, float, p[k].f)
-DEFINE_FINISH(f64, double, p[k].f)
-DEFINE_FINISH(i64, int64_t, p[k].i)
-DEFINE_FINISH(i32, int32_t, p[k].i)
-DEFINE_FINISH(bool, uint8_t, p[k].i)
-DEFINE_FINISH(mean_f32, float, p[k].f / (double)count)
-DEFINE_FINISH(mean_f64, double, p[k].f / (double)count)
+GD_DEFINE_FINISH(f32, float, p[k].f)
+GD_DEFINE_FINISH(f64, double, p[k].f)
+GD_DEFINE_FINISH(i64, int64_t, p[k].i)
+GD_DEFINE_FINISH(i32, int32_t, p[k].i)
+GD_DEFINE_FINISH(bool, uint8_t, p[k].i)
+GD_DEFINE_FINISH(mean_f32, float, p[k].f / (double)count)
+GD_DEFINE_FINISH(mean_f64, double, p[k].f / (double)count)
 
 #define FOLD(T, fold, joiner, finisher, F, nothing) \
     {sizeof(T), fold##_rows, fold##_columns, join_##joiner, finish_##finisher, {.F = nothing}}
@@ -111,14 +73,14 @@ DEFINE_FINISH(mean_f64, double, p[k].f / (double)count)
 
 /* ---- sum, mean, prod: integers wrap -------------------------------------------------------------- */
 
-DEFINE_FOLD(sum_f32, float, float, f, 0, ADD)
-DEFINE_FOLD(sum_f64, double, double, f, 0, ADD)
-DEFINE_FOLD(sum_i64, uint64_t, uint64_t, i, 0, ADD)
-DEFINE_FOLD(sum_i32, int32_t, int64_t, i, 0, ADD)
-DEFINE_FOLD(sum_bool, uint8_t, int64_t, i, 0, ADD)
-DEFINE_FOLD(sum_f32_f64, float, double, f, 0, ADD)
-DEFINE_JOIN(add_float, double, f, ADD)
-DEFINE_JOIN(add_int, uint64_t, i, ADD)
+DEFINE_FOLD(sum_f32, float, float, f, 0, GD_ADD)
+DEFINE_FOLD(sum_f64, double, double, f, 0, GD_ADD)
+DEFINE_FOLD(sum_i64, uint64_t, uint64_t, i, 0, GD_ADD)
+DEFINE_FOLD(sum_i32, int32_t, int64_t, i, 0, GD_ADD)
+DEFINE_FOLD(sum_bool, uint8_t, int64_t, i, 0, GD_ADD)
+DEFINE_FOLD(sum_f32_f64, float, double, f, 0, GD_ADD)
+GD_DEFINE_JOIN(add_float, double, f, GD_ADD)
+GD_DEFINE_JOIN(add_int, uint64_t, i, GD_ADD)
 
 static const gd_fold sum_folds[GD_DTYPES] = {
     [GD_FLOAT32] = FOLD(float, sum_f32, add_float, f32, f, 0),
@@ -135,13 +97,13 @@ static const gd_fold mean_folds[GD_DTYPES] = {
 };
 DEFINE_KERNEL(mean)
 
-DEFINE_FOLD(prod_f32, float, double, f, 1, MUL)
-DEFINE_FOLD(prod_f64, double, double, f, 1, MUL)
-DEFINE_ROWS(prod_i64, uint64_t, uint64_t, i, 1, MUL, SAME)
-DEFINE_ROWS(prod_i32, int32_t, uint64_t, i, 1, MUL, SAME)
-DEFINE_ROWS(prod_bool, uint8_t, uint64_t, i, 1, MUL, SAME)
-DEFINE_JOIN(mul_float, double, f, MUL)
-DEFINE_JOIN(mul_int, uint64_t, i, MUL)
+DEFINE_FOLD(prod_f32, float, double, f, 1, GD_MUL)
+DEFINE_FOLD(prod_f64, double, double, f, 1, GD_MUL)
+DEFINE_ROWS(prod_i64, uint64_t, uint64_t, i, 1, GD_MUL, SAME)
+DEFINE_ROWS(prod_i32, int32_t, uint64_t, i, 1, GD_MUL, SAME)
+DEFINE_ROWS(prod_bool, uint8_t, uint64_t, i, 1, GD_MUL, SAME)
+GD_DEFINE_JOIN(mul_float, double, f, GD_MUL)
+GD_DEFINE_JOIN(mul_int, uint64_t, i, GD_MUL)
 
 static const gd_fold prod_folds[GD_DTYPES] = {
     [GD_FLOAT32] = FOLD(float, prod_f32, mul_float, f32, f, 1),
@@ -177,7 +139,7 @@ enum { VECTOR_BYTES = 16 };
         enum { WIDTH = VECTOR_BYTES / sizeof(T), VECTORS = LANES / WIDTH };                            \
         const T *x = xv;                                                                               \
         for (int64_t r = 0; r < rows; r++, x += stride) {                                              \
-            SHORT_RUN(T, f, INIT, STEP, SAME)                                                          \
+            GD_FOLD_SHORT(T, f, INIT, STEP, SAME)                                                      \
             T acc[LANES];                                                                              \
             int64_t k = 0;                                                                             \
             EACH_LANE acc[l] = INIT;                                                                   \
@@ -196,13 +158,13 @@ enum { VECTOR_BYTES = 16 };
     }                                                                                                  \
     DEFINE_COLUMNS(name, T, T, f, INIT, STEP)
 
-DEFINE_EXTREME_ROWS(amax_f32, float, int32_t, -INF_F, MAX, >)
-DEFINE_EXTREME_ROWS(amax_f64, double, int64_t, -INF_D, MAX, >)
-DEFINE_ROWS(amax_i64, int64_t, int64_t, i, INT64_MIN, MAX, SAME)
-DEFINE_ROWS(amax_i32, int32_t, int32_t, i, INT32_MIN, MAX, SAME)
-DEFINE_ROWS(amax_bool, uint8_t, uint8_t, i, 0, MAX, SAME)
-DEFINE_JOIN(max_float, double, f, MAX)
-DEFINE_JOIN(max_int, int64_t, i, MAX)
+DEFINE_EXTREME_ROWS(amax_f32, float, int32_t, -INF_F, GD_MAX, >)
+DEFINE_EXTREME_ROWS(amax_f64, double, int64_t, -INF_D, GD_MAX, >)
+DEFINE_ROWS(amax_i64, int64_t, int64_t, i, INT64_MIN, GD_MAX, SAME)
+DEFINE_ROWS(amax_i32, int32_t, int32_t, i, INT32_MIN, GD_MAX, SAME)
+DEFINE_ROWS(amax_bool, uint8_t, uint8_t, i, 0, GD_MAX, SAME)
+GD_DEFINE_JOIN(max_float, double, f, GD_MAX)
+GD_DEFINE_JOIN(max_int, int64_t, i, GD_MAX)
 
 static const gd_fold amax_folds[GD_DTYPES] = {
     [GD_FLOAT32] = FOLD(float, amax_f32, max_float, f32, f, -INF_D),
@@ -213,13 +175,13 @@ static const gd_fold amax_folds[GD_DTYPES] = {
 };
 DEFINE_KERNEL(amax)
 
-DEFINE_EXTREME_ROWS(amin_f32, float, int32_t, INF_F, MIN, <)
-DEFINE_EXTREME_ROWS(amin_f64, double, int64_t, INF_D, MIN, <)
-DEFINE_ROWS(amin_i64, int64_t, int64_t, i, INT64_MAX, MIN, SAME)
-DEFINE_ROWS(amin_i32, int32_t, int32_t, i, INT32_MAX, MIN, SAME)
-DEFINE_ROWS(amin_bool, uint8_t, uint8_t, i, 1, MIN, SAME)
-DEFINE_JOIN(min_float, double, f, MIN)
-DEFINE_JOIN(min_int, int64_t, i, MIN)
+DEFINE_EXTREME_ROWS(amin_f32, float, int32_t, INF_F, GD_MIN, <)
+DEFINE_EXTREME_ROWS(amin_f64, double, int64_t, INF_D, GD_MIN, <)
+DEFINE_ROWS(amin_i64, int64_t, int64_t, i, INT64_MAX, GD_MIN, SAME)
+DEFINE_ROWS(amin_i32, int32_t, int32_t, i, INT32_MAX, GD_MIN, SAME)
+DEFINE_ROWS(amin_bool, uint8_t, uint8_t, i, 1, GD_MIN, SAME)
+GD_DEFINE_JOIN(min_float, double, f, GD_MIN)
+GD_DEFINE_JOIN(min_int, int64_t, i, GD_MIN)
 
 static const gd_fold amin_folds[GD_DTYPES] = {
     [GD_FLOAT32] = FOLD(float, amin_f32, min_float, f32, f, INF_D),
@@ -241,8 +203,8 @@ DEFINE_TRUTH(f64, double)
 DEFINE_TRUTH(i64, int64_t)
 DEFINE_TRUTH(i32, int32_t)
 DEFINE_TRUTH(bool, uint8_t)
-DEFINE_JOIN(or, int64_t, i, OR)
-DEFINE_JOIN(and, int64_t, i, AND)
+GD_DEFINE_JOIN(or, int64_t, i, OR)
+GD_DEFINE_JOIN(and, int64_t, i, AND)
 
 #define TRUTH_FOLDS(op, joiner, nothing)                           \
     static const gd_fold op##_folds[GD_DTYPES] = {                 \
