@@ -46,7 +46,7 @@ RULE(prod) {
     gd_tensor others = gd_where(zero, one, A);
     gd_tensor product = gd_reduce_keep(GD_OP_prod, others, MASK);
     if (!product) return gd_last_status();
-    if (v->create_graph) {
+    if (v->create_graph && gd_numel(gd_view_of(product))) {
         double most = 0;
         int64_t unused = 0;
         GD_TRY(gd_item(gd_reduce(GD_OP_amax, zeros, NULL, 0, 0, 0), &most, &unused));
@@ -138,7 +138,7 @@ static gd_tensor target_weights(gd_vjp *v, double smoothing) {
 static gd_tensor row_gradient(gd_vjp *v) {
     if (v->node->attr.i[1] == 0) return gd_unsqueeze(G, 1);
     if (v->node->attr.i[1] == 2) return gd_reshape(G, 2, (int64_t[]){1, 1});
-    gd_tensor count = gd_output(Y, 2); /* no valid row: every row's gradient is 0 anyway */
+    gd_tensor count = gd_detach(gd_output(Y, 2)); /* no valid row: every row's gradient is 0 anyway */
     gd_tensor none = gd_with_scalar(GD_OP_eq, count, 0, false);
     return gd_reshape(CHAIN(G, U(reciprocal, gd_where(none, gd_scalar(1, 1, gd_view_of(A)->dtype), count))), 2, (int64_t[]){1, 1});
 }
