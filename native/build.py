@@ -182,7 +182,8 @@ def sources(x86: bool) -> list[tuple[Path, str]]:
 
 def build_directory(compiler: Compiler, options: Options, base: Path | None = None) -> Path:
     """Where objects of this compiler with these flags are kept."""
-    key = "\0".join([compiler.version, compiler.machine, *compiler.command, *compile_flags(compiler, options)])
+    flags = [flag for flag in compile_flags(compiler, options) if flag != "-Werror"]
+    key = "\0".join([compiler.version, compiler.machine, *compiler.command, *flags])
     words = ["clang" if compiler.is_clang else "gcc", *options.sanitize.split(","), "debug" * options.debug]
     words += ["no-x86" * options.no_x86, hashlib.sha256(key.encode()).hexdigest()[:10]]
     return (base or ROOT / "build" / "native") / "-".join(filter(None, words))
@@ -211,15 +212,15 @@ def locked(directory: Path) -> Iterator[None]:
         yield
 
 
-def run(command: list[str], options: Options) -> str:
-    """Runs a compiler command from the root of the source tree; returns what it printed if it failed."""
+def run(command: list[str], options: Options) -> tuple[bool, str]:
+    """Runs a compiler command from the root of the source tree; says whether it went well, and what it printed."""
     if options.verbose:
         print(shlex.join(command), flush=True)
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode == 0:
         sys.stderr.write(done.stdout)
-        return ""
-    return done.stdout or f"{shlex.join(command)}: exit status {done.returncode}\n"
+        return True, done.stdout
+    return False, done.stdout or f"{shlex.join(command)}: exit status {done.returncode}\n"
 
 
 def processors() -> int:
@@ -228,12 +229,17 @@ def processors() -> int:
 
 def compile_objects(compiler: Compiler, options: Options, built: Built) -> int:
     """Compiles what is out of date; returns how many files that were."""
+
+    def warned(target: Path) -> Path:
+        """Where the warnings of an object's compilation are kept: with -Werror it is not good enough."""
+        return target.with_suffix(".warnings")
+
     flags = compile_flags(compiler, options)
     todo: list[tuple[Path, list[str]]] = []
     for source, isa in sources(has_x86(compiler, options)):
         target = built.directory / (f"{source.stem}.{isa}.o" if isa else f"{source.stem}.o")
         built.objects[target] = isa
-        if is_current(target, target.with_suffix(".d")):
+        if is_current(target, target.with_suffix(".d")) and not (options.werror and warned(target).exists()):
             continue
         isa_flags = [f"-DGD_ISA={isa}", *ISA_FLAGS[isa]] if isa else []
         name = os.path.relpath(source, ROOT)
@@ -243,10 +249,15 @@ def compile_objects(compiler: Compiler, options: Options, built: Built) -> int:
     def one(item: tuple[Path, list[str]]) -> str:
         target, command = item
         partial = target.with_suffix(".tmp.o")
-        problem = run([*command, str(partial)], options)
-        if not problem:
-            os.replace(partial, target)
-        return problem
+        done, text = run([*command, str(partial)], options)
+        if not done:
+            return text
+        if text:
+            warned(target).write_text(text, encoding="utf-8")
+        else:
+            warned(target).unlink(missing_ok=True)
+        os.replace(partial, target)
+        return ""
 
     todo.sort(key=lambda item: -(ROOT / item[1][len(compiler.command) + 1]).stat().st_size)
     with ThreadPoolExecutor(processors()) as pool:
@@ -277,9 +288,9 @@ def link(compiler: Compiler, options: Options, built: Built) -> None:
         if record.read_text(encoding="utf-8") == shlex.join(command):
             return
     partial = library.with_suffix(".tmp")
-    problem = run([*command, str(partial)], options)
-    if problem:
-        raise BuildError(f"{LIBRARY} does not link:\n{problem}")
+    done, text = run([*command, str(partial)], options)
+    if not done:
+        raise BuildError(f"{LIBRARY} does not link:\n{text}")
     foreign = [name for name in exported(partial) or [] if not name.startswith("gd_")]
     if foreign and not options.sanitize:
         raise BuildError(f"{LIBRARY} exports names that do not start with gd_: {', '.join(foreign[:10])}")

@@ -81,9 +81,9 @@ def build_extension(compiler: Compiler, options: Options, built: Built, package:
     current = record.exists() and record.read_text(encoding="utf-8") == "\n".join(command) and extension.exists()
     newest = max(source.stat().st_mtime_ns, (NATIVE / "gradino.h").stat().st_mtime_ns)
     if not current or extension.stat().st_mtime_ns < newest:
-        problem = run([*command, "-o", str(extension)], options)
-        if problem:
-            raise BuildError(f"the Python extension does not build:\n{problem}")
+        done, text = run([*command, "-o", str(extension)], options)
+        if not done:
+            raise BuildError(f"the Python extension does not build:\n{text}")
         record.write_text("\n".join(command), encoding="utf-8")
     install(extension, target)
     return target

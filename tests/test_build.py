@@ -177,7 +177,7 @@ def test_library_loads_without_python(built: build.Built) -> None:
 def test_both_compilers_build_without_warnings(cc: str) -> None:
     if shutil.which(cc) is None:
         pytest.skip(f"no {cc} here")
-    library = build.build_library(build.Options(cc=cc, werror=True)).library
+    library = build.build_library(build.Options(cc=cc, werror=True)).library  # the objects are those of a plain build
     code = "import ctypes, sys; lib = ctypes.CDLL(sys.argv[1]); print(lib.gd_init_status(), lib.gd_op_count())"
     status, ops = check([sys.executable, "-c", code, library]).split()
     assert status == "0" and int(ops) > 50
