@@ -1,13 +1,7 @@
 /* optim.c - SGD and Adam: one pass over the parallel slab regions, with PyTorch's formulas in
  * PyTorch's order (torch/optim/sgd.py and adam.py, the single-tensor versions). */
-#include "../kernel.h"
+#include "../optim_tasks.h"
 #include "../scalar.h"
-#include "../thread.h"
-
-enum {
-    TASK = 16 * 1024,  /* elements per task: a few regions of 64 KiB, about 10 us */
-    SERIAL = 2 * TASK  /* at most so many elements are not worth waking a thread */
-};
 
 /* Hyper-parameters go to the dtype once, as PyTorch does with its scalars. */
 #define DEFINE_SGD(name, T)                                                                     \
@@ -75,25 +69,5 @@ DEFINE_SGD(f64, double)
 DEFINE_ADAM(f32, float, __builtin_sqrtf)
 DEFINE_ADAM(f64, double, __builtin_sqrt)
 
-typedef struct optim_run {
-    const gd_optim_args *args;
-    void (*update)(const gd_optim_args *a, int64_t first, int64_t last);
-} optim_run;
-
-static void optim_task(void *ctx, int64_t i, int worker) {
-    const optim_run *r = ctx;
-    (void)worker;
-    r->update(r->args, i * TASK, (i + 1) * TASK < r->args->n ? (i + 1) * TASK : r->args->n);
-}
-
-static void optim_all(const gd_optim_args *a, void (*update)(const gd_optim_args *a, int64_t first, int64_t last)) {
-    if (a->n <= SERIAL) {
-        update(a, 0, a->n);
-    } else {
-        optim_run r = {a, update};
-        gd_parallel((a->n + TASK - 1) / TASK, optim_task, &r);
-    }
-}
-
-void GD_KERNEL(sgd)(const gd_optim_args *a) { optim_all(a, a->dtype == GD_FLOAT32 ? sgd_f32 : sgd_f64); }
-void GD_KERNEL(adam)(const gd_optim_args *a) { optim_all(a, a->dtype == GD_FLOAT32 ? adam_f32 : adam_f64); }
+void GD_KERNEL(sgd)(const gd_optim_args *a) { gd_optim_all(a, a->dtype == GD_FLOAT32 ? sgd_f32 : sgd_f64); }
+void GD_KERNEL(adam)(const gd_optim_args *a) { gd_optim_all(a, a->dtype == GD_FLOAT32 ? adam_f32 : adam_f64); }
