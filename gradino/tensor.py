@@ -238,7 +238,9 @@ class Tensor(Arithmetic, Reductions, Shaping):
         return int(value)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if not self.ndim and spec else object.__format__(self, spec) if spec else repr(self)
+        if not spec:
+            return repr(self)
+        return object.__format__(self, spec) if self.ndim else format(self.item(), spec)
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:

@@ -12,7 +12,7 @@ static const int64_t DEFAULT_RESERVE = (int64_t)64 << 30;
 enum { MARK = -2 }; /* the op of a mark's node */
 static const uint32_t LAST_EPOCH = (1u << GD_EPOCH_BITS) - 1;
 /* Results outside every step arena that are worth a warning. */
-static const int64_t WARN_BYTES = (int64_t)256 << 20, WARN_NODES = 1 << 20;
+static const int64_t WARN_BYTES = (int64_t)256 << 20, WARN_NODES = 1 << 19;
 static atomic_bool warned;
 static atomic_flag table_lock = ATOMIC_FLAG_INIT;
 
@@ -53,16 +53,16 @@ static gd_status out_of_memory(gd_arena *a, int64_t bytes, const char *why) {
                    a->name, (long long)bytes, (long long)(a->top - a->data.base), (long long)a->data.committed, (long long)a->data.reserved, why);
 }
 
-/* Leaves holes behind and commits more, until `bytes` fit below the limit. */
-static gd_status make_room(gd_arena *a, int64_t bytes) {
+/* Leaves holes behind and commits more, until `bytes` fit below the limit. asked: before rounding, for the message. */
+static gd_status make_room(gd_arena *a, int64_t bytes, int64_t asked) {
     char *top = a->top;
     gd_export *hole = a->hole;
     while (hole && hole->start - top < bytes) {
         if (hole->end > top) top = align_up(hole->end);
         hole = hole->next;
     }
-    if (bytes > a->data.base + a->data.reserved - top) return out_of_memory(a, bytes, "");
-    if (gd_span_commit(&a->data, top + bytes - a->data.base, a->name) < 0) return out_of_memory(a, bytes, " and the system gave no more");
+    if (bytes > a->data.base + a->data.reserved - top) return out_of_memory(a, asked, "");
+    if (gd_span_commit(&a->data, top + bytes - a->data.base, a->name) < 0) return out_of_memory(a, asked, " and the system gave no more");
     a->top = top;
     a->hole = hole;
     set_limit(a);
@@ -93,9 +93,10 @@ void *gd_arena_bytes(gd_arena *a, int64_t bytes) {
         out_of_memory(a, bytes, "");
         return NULL;
     }
+    int64_t asked = bytes;
     bytes = (bytes + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
     note_thread(a);
-    if (__builtin_expect(a->limit - a->top < bytes, 0) && make_room(a, bytes) < 0) return NULL;
+    if (__builtin_expect(a->limit - a->top < bytes, 0) && make_room(a, bytes, asked) < 0) return NULL;
     char *p = a->top;
     a->top += bytes;
     a->allocations++;
@@ -202,8 +203,8 @@ static gd_arena *arena_open(int id_from, int64_t reserve, int64_t commit, const 
         return NULL;
     }
     if (gd_span_reserve(&data, reserve, exact, "Arena") < 0) return NULL;
-    /* enough nodes for an arena full of the smallest tensors, and as many views again */
-    int64_t count = data.reserved / GD_ALIGN * 2;
+    /* enough nodes for an arena full of the smallest tensors, and as many views again; fewer where address space is short */
+    int64_t count = data.reserved < reserve ? data.reserved / (int64_t)sizeof(gd_node) : data.reserved / GD_ALIGN * 2;
     count = count < 4096 ? 4096 : count > GD_MAX_NODES ? GD_MAX_NODES : count;
     if (gd_span_reserve(&nodes, count * (int64_t)sizeof(gd_node), false, "Arena") < 0) {
         gd_span_release(&data);

@@ -8,7 +8,8 @@
 
 enum { PAGE = 4096 };
 static const int64_t HUGE_PAGE = 2 << 20;      /* spans start on a huge page boundary */
-static const int64_t SMALLEST_DEFAULT = 64 << 20; /* a default reserve shrinks to this before it gives up */
+static const int64_t SMALLEST_DEFAULT = 2 << 20; /* a default reserve shrinks to this before it gives up */
+static const int64_t SHARE = 4;                  /* and takes this part of what it could get: others need room too */
 static const int64_t FIRST_COMMIT = 256 << 10, LARGEST_COMMIT = 64 << 20;
 static const int64_t WORTH_RETURNING = 1 << 20; /* fewer bytes are zeroed faster than faulted in again */
 
@@ -50,7 +51,8 @@ gd_status gd_span_reserve(gd_span *s, int64_t bytes, bool exact, const char *wha
     while (!gd_allocation_fails()) {
         s->base = map_aligned(bytes);
         if (s->base) {
-            s->reserved = bytes;
+            s->reserved = bytes < asked && bytes / SHARE > SMALLEST_DEFAULT ? round_up(bytes / SHARE, PAGE) : bytes;
+            if (s->reserved < bytes) munmap(s->base + s->reserved, (size_t)(bytes - s->reserved));
             return GD_OK;
         }
         if (exact || bytes / 2 < SMALLEST_DEFAULT) break;

@@ -1,0 +1,405 @@
+"""What is active in a thread, how scopes nest, and what every use of a dead tensor says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import values
+
+import gradino as gd
+from gradino import nn, optim
+
+pytestmark = pytest.mark.own_arenas
+
+
+def python(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a fresh interpreter; warnings are shown."""
+    return subprocess.run([sys.executable, "-W", "always", "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, **options)
+
+
+# ---- Nesting ----------------------------------------------------------------------------------------------------
+
+
+def test_scopes_nest_and_the_enclosing_arena_comes_back() -> None:
+    assert gd.active_arena() == gd.permanent_arena()
+    with gd.Arena(name="a") as a:
+        assert gd.active_arena() == a
+        with gd.step_arena() as s1:
+            x = gd.ones(2)
+            with gd.step_arena() as s2, a:
+                assert len({s1, s2, a}) == 3 and gd.active_arena() == a
+                y = gd.ones(2)
+            assert gd.active_arena() == s1 and x.arena == s1 and y.arena == a
+            assert (x + y).arena == s1
+        assert gd.active_arena() == a
+        assert y.sum().item() == 2
+    assert gd.active_arena() == gd.permanent_arena()
+
+
+def test_a_step_arena_is_the_same_one_in_every_step_and_deeper_ones_are_others() -> None:
+    seen = []
+    for _ in range(3):
+        with gd.step_arena() as outer, gd.step_arena() as inner:
+            seen.append((outer, inner))
+    assert len(set(seen)) == 1 and seen[0][0] != seen[0][1]
+
+
+def test_an_exception_leaves_the_scope() -> None:
+    with pytest.raises(ZeroDivisionError), gd.step_arena():
+        t = gd.ones(3)
+        raise ZeroDivisionError
+    assert gd.active_arena() == gd.permanent_arena()
+    with pytest.raises(gd.StaleTensorError):
+        t.item()
+
+
+def test_leaving_an_outer_scope_first_raises_and_leaves_both_usable() -> None:
+    outer, inner = gd.Arena(name="outer"), gd.step_arena()
+    outer.__enter__()
+    x = gd.ones(2)
+    inner.__enter__()
+    y = gd.ones(2)
+    with pytest.raises(gd.ArenaError, match="'outer' was left while an inner scope"):
+        outer.__exit__(None, None, None)
+    assert (x + y).sum().item() == 4 and gd.active_arena() == y.arena
+    inner.__exit__(None, None, None)
+    assert gd.active_arena() == outer and (x + 1).arena == outer
+    outer.__exit__(None, None, None)
+    assert gd.active_arena() == gd.permanent_arena() and x.sum().item() == 2
+    outer.close()
+
+    first, second = gd.step_arena(), gd.step_arena()
+    first.__enter__()
+    x = gd.ones(2)
+    second.__enter__()
+    with pytest.raises(gd.ArenaError, match="still open"):
+        first.__exit__(None, None, None)
+    assert x.sum().item() == 2
+    with pytest.raises(gd.ArenaError, match="open already"):
+        first.__enter__()
+    second.__exit__(None, None, None)
+    first.__exit__(None, None, None)
+    assert gd.active_arena() == gd.permanent_arena()
+
+
+def test_a_generator_abandoned_inside_a_scope_does_not_touch_newer_ones() -> None:
+    def batches() -> Iterator[gd.Tensor]:
+        with gd.step_arena():
+            yield gd.ones(1)
+            yield gd.ones(2)
+
+    late = batches()
+    first = next(late)
+    with gd.step_arena() as newer:
+        x = gd.ones(3)
+        with pytest.raises(gd.ArenaError):
+            late.close()  # its scope lies below ours: it says so
+        assert gd.active_arena() == newer and x.sum().item() == 3 and first.item() == 1
+    leftover = gd.active_arena()
+    assert leftover == first.arena  # still open, and can be left now
+    gd._lib.lib.gd_scope_exit(_innermost_scope())
+    assert gd.active_arena() == gd.permanent_arena()
+
+    ended = batches()
+    next(ended)
+    ended.close()
+    with gd.step_arena() as again:
+        x = gd.ones(3)
+        ended.close()
+        assert gd.active_arena() == again and x.sum().item() == 3
+
+
+def _innermost_scope() -> int:
+    """The id of this thread's only open scope: ids count up, and a wrong one is ignored."""
+    probe = gd._lib.lib.gd_scope_enter(gd.active_arena()._pointer)
+    gd._lib.lib.gd_scope_exit(probe)
+    return next(i for i in range(probe - 1, 0, -1) if gd._lib.lib.gd_scope_arena(i) != gd._lib.ffi.NULL)
+
+
+def test_scopes_nest_64_deep_at_most() -> None:
+    open_scopes: list[Any] = []
+    try:
+        with pytest.raises(gd.ArenaError, match="64 deep"):
+            for _ in range(65):
+                scope = gd.step_arena()
+                scope.__enter__()
+                open_scopes.append(scope)
+        assert len(open_scopes) == 64
+        assert gd.ones(2).sum().item() == 2
+    finally:
+        for scope in reversed(open_scopes):
+            scope.__exit__(None, None, None)
+    assert gd.active_arena() == gd.permanent_arena()
+
+
+# ---- Threads ----------------------------------------------------------------------------------------------------
+
+
+def in_thread(function: Callable[[], Any]) -> Any:
+    result: list[Any] = []
+
+    def run() -> None:
+        try:
+            result.append(function())
+        except BaseException as error:
+            result.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if isinstance(result[0], BaseException):
+        raise result[0]
+    return result[0]
+
+
+def test_the_active_arena_belongs_to_the_thread() -> None:
+    with gd.step_arena() as mine:
+        x = gd.ones(3)
+
+        def other() -> tuple[bool, bool, float]:
+            outside = gd.active_arena() == gd.permanent_arena()
+            with gd.step_arena() as theirs:
+                return outside, theirs == mine, (x * 2).sum().item()
+
+        assert in_thread(other) == (True, False, 6.0)
+        assert gd.active_arena() == mine and x.sum().item() == 3
+
+
+def test_the_step_arena_of_a_thread_that_ended_is_closed_but_its_views_live() -> None:
+    def work() -> tuple[gd.Tensor, np.ndarray]:
+        with gd.step_arena():
+            t = gd.full((50,), 2.0)
+            kept = t.keep()
+            return kept, t.numpy()
+
+    before = len(gd.memory_stats())
+    kept, view = in_thread(work)
+    while len(gd.memory_stats()) > before:  # join() returns a little before the thread is gone
+        time.sleep(0.001)
+    assert (view == 2).all() and kept.sum().item() == 100
+
+
+def test_two_threads_fill_one_arena() -> None:
+    rounds = 400
+    with gd.Arena() as shared:
+
+        def work() -> None:
+            with shared:
+                for k in range(rounds):
+                    t = gd.full((k % 70 + 1,), float(k))
+                    made.append((k, t))
+                    assert gd.arange(5).sum().item() == 10
+
+        made: list[tuple[int, gd.Tensor]] = []
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert len(made) == 4 * rounds
+        assert all((t.numpy() == k).all() for k, t in made)
+
+
+def test_a_backward_does_not_take_back_what_another_thread_made_meanwhile() -> None:
+    """Both use the permanent arena; backward forgets its temporaries only if nothing of others lies between."""
+    stop = threading.Event()
+    kept: list[tuple[float, gd.Tensor]] = []
+
+    def make() -> None:
+        k = 0.0
+        while not stop.is_set() and k < 3000:
+            kept.append((k, gd.full((16,), k)))
+            kept.append((k, kept[-1][1].reshape(4, 4)))
+            k += 1
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    w = nn.Parameter(gd.ones(8))
+    for _ in range(300):
+        ((w * 2).exp().sum()).backward()
+    stop.set()
+    thread.join()
+    assert all((values(t) == k).all() for k, t in kept)
+    np.testing.assert_allclose(values(w.grad), 300 * 2 * np.exp(2), rtol=1e-4)
+
+
+# ---- Dead tensors -----------------------------------------------------------------------------------------------
+
+USES: dict[str, Callable[[gd.Tensor], Any]] = {
+    "unary": lambda t: t.exp(),
+    "binary": lambda t: t + gd.ones(3),
+    "binary, right": lambda t: gd.ones(3) + t,
+    "number": lambda t: 2 * t,
+    "comparison": lambda t: t > 0,
+    "sum": lambda t: t.sum(),
+    "max": lambda t: t.max(0),
+    "softmax": lambda t: t.softmax(0),
+    "matmul": lambda t: gd.ones(2, 3) @ t,
+    "view": lambda t: t.reshape(3, 1),
+    "slice": lambda t: t[1:],
+    "index": lambda t: t[0],
+    "mask": lambda t: t[t > 0],
+    "assignment": lambda t: t.__setitem__(0, 1.0),
+    "assigned": lambda t: gd.zeros(3).__setitem__(slice(None), t),
+    "in place": lambda t: t.add_(1),
+    "fill": lambda t: t.zero_(),
+    "where": lambda t: gd.where(gd.ones(3) > 0, t, t),
+    "cat": lambda t: gd.cat([gd.ones(3), t]),
+    "stack": lambda t: gd.stack([gd.ones(3), t]),
+    "item": lambda t: t.item(),
+    "tolist": lambda t: t.tolist(),
+    "numpy": lambda t: t.numpy(),
+    "array": lambda t: np.asarray(t),
+    "float": lambda t: float(t),
+    "bool": lambda t: bool(t),
+    "len": lambda t: len(t),
+    "iteration": lambda t: list(t),
+    "shape": lambda t: t.shape,
+    "dtype": lambda t: t.dtype,
+    "requires_grad": lambda t: t.requires_grad,
+    "requires_grad_": lambda t: t.requires_grad_(),
+    "grad": lambda t: t.grad,
+    "set grad": lambda t: setattr(t, "grad", None),
+    "retain_grad": lambda t: t.retain_grad(),
+    "backward": lambda t: t.backward(gd.ones(3)),
+    "gradient of backward": lambda t: (gd.ones(3, requires_grad=True) * 1).backward(t),
+    "autograd.grad": lambda t: gd.autograd.grad([t], [t]),
+    "clone": lambda t: t.clone(),
+    "detach": lambda t: t.detach(),
+    "keep": lambda t: t.keep(),
+    "to": lambda t: t.to(gd.float64),
+    "arena": lambda t: t.arena,
+    "like": lambda t: gd.zeros_like(t),
+    "parameter": lambda t: nn.Parameter(t),
+    "tensor": lambda t: gd.tensor(t),
+    "optimizer": lambda t: optim.SGD([t], lr=0.1),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_every_use_of_a_dead_tensor_names_its_arena(use: str) -> None:
+    with gd.Arena(name="the loop") as arena:
+        dead = gd.ones(3)
+    arena.reset()
+    with gd.step_arena(), pytest.raises(gd.StaleTensorError, match="'the loop' was reset") as caught:
+        USES[use](dead)
+    for advice in (".item()", ".numpy()", ".keep()"):
+        assert advice in str(caught.value)
+    assert isinstance(caught.value, gd.ArenaError)
+
+
+def test_dead_tensors_can_be_shown_and_compared_as_objects() -> None:
+    with gd.step_arena():
+        dead = gd.ones(3)
+        view = dead[1:]
+    for t in (dead, view):
+        assert "gone" in repr(t) or "reset" in repr(t)
+        assert len(repr(t)) < 300
+        assert t is t and hash(t) == hash(t)
+        str(t), f"{t}"
+
+
+def test_a_view_dies_with_its_storage_and_a_graph_with_its_inputs() -> None:
+    with gd.Arena(name="below") as below:
+        base = gd.ones(4, requires_grad=True)
+        with gd.Arena(name="above"):
+            view, result = base[1:], (base * base).sum()
+            below.reset()
+            with pytest.raises(gd.StaleTensorError, match="'below' was reset"):
+                view.sum()
+            assert result.item() == 4
+            with pytest.raises(gd.StaleTensorError, match="'below' was reset"):
+                result.backward()
+
+
+def test_kept_tensors_cross_the_step() -> None:
+    losses, hidden = [], gd.zeros(3)
+    with gd.Arena() as epoch:
+        for k in range(4):
+            with gd.step_arena() as step:
+                state = hidden + k
+                assert state.arena == step
+                hidden = state.keep()
+                assert hidden.arena == epoch and not hidden.requires_grad
+                losses.append((state.sum() * 2).keep())
+                view = state.reshape(3, 1).expand(3, 2).T.keep()
+                assert view.is_contiguous() and view.shape == (2, 3)
+        assert [x.item() for x in losses] == [0, 6, 18, 36]
+        assert hidden.tolist() == [6, 6, 6] and hidden.sum().arena == epoch
+    with gd.step_arena():
+        assert gd.ones(2).keep().arena == gd.permanent_arena()
+
+
+# ---- Long-lived things made inside a step -------------------------------------------------------------------------
+
+
+def test_gradients_and_optimizer_state_made_in_a_step_survive_it() -> None:
+    def train(inside: bool) -> list[np.ndarray]:
+        gd.manual_seed(0)
+        with gd.step_arena():
+            model = nn.Linear(3, 2)
+            plain = nn.Parameter(gd.ones(2))
+        leaf = gd.ones(2, requires_grad=True)
+        opt = optim.Adam([*model.parameters(), plain, leaf], lr=0.1)
+        for _ in range(3):
+            if inside:
+                with gd.step_arena():
+                    ((model(gd.ones(4, 3)) * plain + leaf) ** 2).sum().backward()
+                with gd.step_arena():
+                    gd.full((1000,), 9.0)
+                    opt.step()
+                with gd.step_arena():
+                    gd.full((1000,), 7.0)
+                    opt.zero_grad()
+            else:
+                ((model(gd.ones(4, 3)) * plain + leaf) ** 2).sum().backward()
+                opt.step()
+                opt.zero_grad()
+        state = [values(s) for p in [*model.parameters(), plain] for s in (p, p.exp_avg, p.exp_avg_sq)]
+        return [*state, values(leaf)]
+
+    for a, b in zip(train(True), train(False)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_leaf_in_a_step_arena_cannot_be_optimized() -> None:
+    with gd.step_arena(), pytest.raises(gd.ArenaError, match="would die with it"):
+        optim.SGD([gd.ones(2, requires_grad=True)], lr=0.1)
+
+
+# ---- Piling up --------------------------------------------------------------------------------------------------
+
+PILE = """
+import gradino as gd, numpy as np
+w = gd.nn.Parameter(gd.ones(1000, 1000))
+for _ in range(100):
+    y = (w * 2).sum()
+    {use}
+"""
+
+
+@pytest.mark.parametrize("use", ["y.backward()", "y.detach().numpy()", "y.tolist()", "float(y)"])
+def test_allocations_outside_step_arenas_warn_once_and_say_what_to_write(use: str) -> None:
+    done = python(PILE.format(use=use))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("ResourceWarning") == 1, done.stderr
+    assert "with gd.step_arena():" in done.stderr and "MiB" in done.stderr
+
+
+def test_many_small_tensors_outside_step_arenas_warn() -> None:
+    done = python("import gradino as gd\nx = gd.ones(1)\nfor _ in range(740_000): x.reshape(1)\nx.tolist()")
+    assert done.stderr.count("ResourceWarning") == 1 and "tensors were made outside" in done.stderr, done.stderr
+
+
+def test_inside_step_arenas_nothing_warns() -> None:
+    code = PILE.replace("    y =", "    with gd.step_arena():\n     y =").replace("    {use}", "     y.backward()")
+    done = python(code)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
