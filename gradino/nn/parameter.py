@@ -93,7 +93,7 @@ def _rebuild(array: Any, requires_grad: bool) -> Parameter:
     return Parameter(array, requires_grad)
 
 
-def Buffer(data: Any) -> Tensor:
+def Buffer(data: Any) -> Tensor:  # noqa: N802
     """A permanent tensor that is not trained: running statistics, masks."""
     with permanent_arena():
         return Tensor(data)
