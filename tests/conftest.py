@@ -25,7 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"gradino {gd.__version__}: kernel sets {', '.join(config.supported_isas())}; in use {config.get_isa()}; {gd.get_num_threads()} threads"
+    isas = ", ".join(config.supported_isas())
+    return f"gradino {gd.__version__}: kernel sets {isas}; in use: {config.get_isa()}; {gd.get_num_threads()} threads"
 
 
 @pytest.fixture(autouse=True)

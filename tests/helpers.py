@@ -23,7 +23,7 @@ def values(x: Any) -> np.ndarray:
     return x.detach()._array() if isinstance(x, gd.Tensor) else np.asarray(x)
 
 
-def assert_close(got: Any, want: Any, *, rtol: float = 0.0, atol: float = 0.0, what: str = "", dtype: Any = None) -> None:
+def assert_close(got: Any, want: Any, *, rtol: float = 0.0, atol: Any = 0.0, what: str = "", dtype: Any = None) -> None:
     """Same shape, and |got - want| <= atol + rtol |want|; NaN only where NaN is wanted, infinities exactly."""
     a, b = values(got), values(want)
     assert a.shape == b.shape, f"{what}: the shape is {a.shape}, must be {b.shape}"
@@ -43,7 +43,7 @@ def assert_close(got: Any, want: Any, *, rtol: float = 0.0, atol: float = 0.0, w
         worst = tuple(int(i) for i in worst)
         raise AssertionError(
             f"{what}: {int(wrong.sum())} of {a.size} elements of shape {a.shape} differ; at {worst} it is {a[worst]!r}, "
-            f"must be {b[worst]!r} (rtol {rtol:g}, atol {atol:g})"
+            f"must be {b[worst]!r} (rtol {rtol:g}, atol {np.broadcast_to(atol, a.shape)[worst]:g})"
         )
 
 
@@ -51,8 +51,8 @@ def assert_same_bits(got: Any, want: Any, *, what: str = "") -> None:
     """Same dtype, shape and bytes; any NaN equals any other."""
     a, b = values(got), values(want)
     assert a.dtype == b.dtype and a.shape == b.shape, f"{what}: {a.dtype}{a.shape} is not {b.dtype}{b.shape}"
-    differ = np.ascontiguousarray(a).reshape(-1).view(np.uint8).reshape(a.size, -1) != np.ascontiguousarray(b).reshape(-1).view(np.uint8).reshape(a.size, -1)
-    wrong = differ.any(axis=1) if a.size else np.zeros(0, bool)
+    as_bits = f"u{a.itemsize}"
+    wrong = np.ascontiguousarray(a).reshape(-1).view(as_bits) != np.ascontiguousarray(b).reshape(-1).view(as_bits)
     if a.dtype.kind == "f":
         wrong = wrong & ~(np.isnan(a) & np.isnan(b)).reshape(-1)
     if wrong.any():
@@ -86,11 +86,12 @@ class Guarded:
         assert not changed.size, f"{what}: an input or its guard bytes were written, at bytes {changed[:8].tolist()}"
 
 
-def call_with_canaries(call: Callable[[], Any], what: str = "", room: int = 1 << 16) -> Any:
+def call_with_canaries(call: Callable[[], Any], what: str = "", beyond: bool = False, room: int = 1 << 14) -> Any:
     """Run `call` where its results will lie between canaries, and assert that it leaves them alone.
 
     The arena's free bytes are filled with a pattern; after the call the bytes between the end of each
     result and the next allocation (64-byte steps) must still hold it, and so must the allocation before.
+    `beyond` looks 64 bytes further, for ops without workspace.
     """
     arena = gd.active_arena()
     before = gd.full((GUARD_BYTES,), True, dtype=gd.bool)
@@ -99,16 +100,18 @@ def call_with_canaries(call: Callable[[], Any], what: str = "", room: int = 1 <<
     mark = arena.mark()
     filler = gd.empty(room, dtype=gd.bool)
     raw_bytes(filler, 0, room)[:] = PATTERN
+    start = int(ffi.cast("intptr_t", filler._info().data))
     arena.rewind(mark)
     result = call()
     touched = np.flatnonzero(before_bytes != PATTERN)
     assert not touched.size, f"{what}: bytes before the result were written: {(touched - GUARD_BYTES)[:8].tolist()}"
     for k, t in enumerate(result if isinstance(result, tuple) else (result,)):
         size = t.numel() * t.dtype.itemsize
-        gap = -size % GUARD_BYTES
-        if not t.is_contiguous() or not gap or size + gap > room:
-            continue
-        touched = np.flatnonzero(raw_bytes(t, size, gap) != PATTERN)
+        count = -size % GUARD_BYTES + GUARD_BYTES * beyond
+        at = int(ffi.cast("intptr_t", t._info().data)) - start
+        if not size or not t.is_contiguous() or not 0 <= at <= room - size - count:
+            continue  # nothing new, or a view of an input
+        touched = np.flatnonzero(raw_bytes(t, size, count) != PATTERN)
         assert not touched.size, f"{what}: bytes after result {k} were written: +{touched[:8].tolist()}"
     return result
 
