@@ -33,7 +33,7 @@ class CharLSTM(nn.Module):
     def __init__(self, vocabulary: int, embedding: int, hidden: int, layers: int, dropout: float) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, embedding)
-        self.lstm = nn.LSTM(embedding, hidden, layers, dropout=dropout)
+        self.lstm = nn.LSTM(embedding, hidden, layers, dropout=dropout if layers > 1 else 0.0)
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(hidden, vocabulary)
 
@@ -243,14 +243,14 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--data", metavar="FILE", help="text to learn from, UTF-8 (default: Python's language reference)")
-    parser.add_argument("--steps", type=int, default=3600, help="training steps")
+    parser.add_argument("--steps", type=int, default=4800, help="training steps")
     parser.add_argument("--hidden", type=int, default=256, help="hidden units of the LSTM")
     parser.add_argument("--embedding", type=int, default=64, help="numbers per character")
     parser.add_argument("--layers", type=int, default=1, help="LSTM layers")
-    parser.add_argument("--batch", type=int, default=32, help="places in the text read side by side")
+    parser.add_argument("--batch", type=int, default=16, help="places in the text read side by side")
     parser.add_argument("--length", type=int, default=64, help="characters of each in one step")
-    parser.add_argument("--lr", type=float, default=5e-3, help="highest learning rate of AdamW")
-    parser.add_argument("--dropout", type=float, default=0.0, help="dropout before and between layers and the head")
+    parser.add_argument("--lr", type=float, default=6e-3, help="highest learning rate of AdamW")
+    parser.add_argument("--dropout", type=float, default=0.1, help="dropout before and between layers and the head")
     parser.add_argument("--seed", type=int, default=0, help="of weights, starts and the sample")
     parser.add_argument("--prompt", default="The ", help="what the sample begins with")
     parser.add_argument("--write", type=int, default=600, metavar="N", help="characters to sample")

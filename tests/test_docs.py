@@ -96,7 +96,9 @@ def test_c_programs_build_and_run(page: str, tmp_path: Path) -> None:
     for number, fence in enumerate(programs):
         source = tmp_path / f"program{number}.c"
         source.write_text(fence.text, encoding="utf-8")
-        config = subprocess.run([sys.executable, "-m", "gradino", "config", "--cflags", "--libs"], capture_output=True, text=True, check=True)
+        config = subprocess.run(
+            [sys.executable, "-m", "gradino", "config", "--cflags", "--libs"], capture_output=True, text=True, check=True
+        )
         command = [str(compiler), "-std=c11", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(source.with_suffix(""))]
         built = subprocess.run([*command, *shlex.split(config.stdout), "-lm"], capture_output=True, text=True)
         assert not built.returncode, f"{page}:{fence.line} does not compile\n{built.stderr}"
@@ -128,7 +130,8 @@ def test_links_and_make_targets_exist(page: str) -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page}: the Makefile has no target {target}"
 
 
-MODULES = sorted(m.name for m in pkgutil.walk_packages(gd.__path__, "gradino.") if m.name.rpartition(".")[2] not in ("__main__", "_native", "libgradino"))
+NOT_PYTHON = ("__main__", "_native", "libgradino")
+MODULES = sorted(m.name for m in pkgutil.walk_packages(gd.__path__, "gradino.") if m.name.rpartition(".")[2] not in NOT_PYTHON)
 
 
 @pytest.mark.own_arenas
