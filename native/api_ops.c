@@ -205,12 +205,20 @@ static void draw(gd_attr *attr, int64_t count) {
     attr->i[7] = (int64_t)atomic_fetch_add(&rng_position, (unsigned long long)gd_random_counters(count));
 }
 
+/* After a failure: gives the numbers back, unless another thread has drawn since. */
+static gd_tensor drawn(gd_tensor result, const gd_attr *attr, int64_t count) {
+    if (result) return result;
+    unsigned long long now = (unsigned long long)(attr->i[7] + gd_random_counters(count));
+    atomic_compare_exchange_strong(&rng_position, &now, (unsigned long long)attr->i[7]);
+    return 0;
+}
+
 static gd_tensor random_factory(int op, int64_t rank, const int64_t *shape, int dtype, double a, double b) {
     gd_view v;
     GD_TRY_TENSOR(gd_view_init(&v, rank, shape, dtype, gd_ops[op].name));
     gd_attr attr = {.f = {a, b}};
     draw(&attr, gd_numel(&v));
-    return factory(op, rank, shape, dtype, attr);
+    return drawn(factory(op, rank, shape, dtype, attr), &attr, gd_numel(&v));
 }
 
 static bool need_float(int dtype, const char *who) {
@@ -251,5 +259,5 @@ gd_tensor gd_dropout(gd_tensor x, double p, int training) {
     if (!training || p == 0) return x;
     gd_attr attr = {.f = {p}};
     draw(&attr, gd_numel(&n->v));
-    return GD_RECORD(dropout, &attr, x);
+    return drawn(GD_RECORD(dropout, &attr, x), &attr, gd_numel(&n->v));
 }
