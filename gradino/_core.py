@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _FLOAT, _INT, _BOOL = lib.GD_FLOAT32, lib.GD_INT64, lib.GD_BOOL
 _gd_unary, _gd_binary, _gd_binary_scalar = lib.gd_unary, lib.gd_binary, lib.gd_binary_scalar
+_SIZES = ffi.typeof("int64_t[4]")
 _new = object.__new__
 _tensor_type: type[Tensor]
 
@@ -100,8 +101,8 @@ def dims(dim: int | Sequence[int] | None) -> list[int]:
 
 def shape_of(handle: int) -> tuple[int, ...]:
     """Logical shape of a tensor."""
-    out = ffi.new("int64_t[4]")
+    out = ffi.new(_SIZES)
     rank = lib.gd_shape(handle, out)
     if rank < 0:
         raise_error()
-    return tuple(out[0:rank])
+    return tuple(ffi.unpack(out, rank))

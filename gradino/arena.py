@@ -6,6 +6,7 @@ block; the permanent arena holds parameters and whatever is made outside any blo
 
 from __future__ import annotations
 
+import weakref
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ class ArenaStats(NamedTuple):
     allocations: int
     resets: int
 
+
+_new = object.__new__
 
 # Arrays that tensors borrow memory from, by arena and handle: alive until that arena forgets the tensors.
 _borrowed: dict[Any, dict[int, Any]] = {}
@@ -61,23 +64,25 @@ class Arena:
     >>> arena.reset()
     """
 
-    __slots__ = ("_pointer", "_owned", "_scopes", "__weakref__")
+    # Of a view, which is made anew in every step, only the pointer is set; close is what ends an arena of one's own.
+    _pointer: Any
+    _close: weakref.finalize[..., Arena] | None = None
+    _scopes: tuple[int, ...] = ()
 
     def __init__(self, reserve: int | None = None, commit: int = 0, name: str = "arena") -> None:
-        self._owned = False
         if reserve is not None and reserve <= 0:
             raise ValueError(f"Arena: reserve is {reserve} bytes, must be positive")
         pointer = lib.gd_arena_open(reserve or 0, commit, name.encode())
         if pointer == ffi.NULL:
             raise_error()
         self._pointer = pointer
-        self._scopes: list[int] = []
-        self._owned = True
+        self._close = weakref.finalize(self, _drop, pointer)
+        self._close.atexit = False
 
     @classmethod
     def _view(cls, pointer: Any) -> Arena:
-        self = cls.__new__(cls)
-        self._pointer, self._owned, self._scopes = pointer, False, []
+        self = _new(cls)
+        self._pointer = pointer
         return self
 
     def _alive(self) -> Any:
@@ -110,10 +115,11 @@ class Arena:
 
     def close(self) -> None:
         """Free the arena. NumPy views of its tensors stay valid; the tensors do not."""
-        if not self._owned:
+        if self._close is None:
             raise ArenaError(f"close: the arena '{self.name}' is not yours to close")
         if self._pointer is not None:
             check(lib.gd_arena_close(self._pointer))
+            self._close.detach()
             _borrowed.pop(self._pointer, None)
             self._pointer = None
 
@@ -123,12 +129,12 @@ class Arena:
         return ArenaStats(s.reserved, s.committed, s.used, s.high_water, s.allocations, s.resets)
 
     def __enter__(self) -> Arena:
-        self._scopes.append(check(lib.gd_scope_enter(self._alive())))
+        self._scopes += (check(lib.gd_scope_enter(self._alive())),)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         check(lib.gd_scope_exit(self._scopes[-1]))
-        self._scopes.pop()
+        self._scopes = self._scopes[:-1]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Arena) and self._pointer == other._pointer
@@ -142,41 +148,16 @@ class Arena:
         s = self.stats()
         return f"Arena(name={self.name!r}, used={s.used}, committed={s.committed}, high_water={s.high_water}, resets={s.resets})"
 
-    def __del__(self) -> None:
-        if self._owned and self._pointer is not None and not self._scopes:
-            lib.gd_arena_close(self._pointer)
-            _borrowed.pop(self._pointer, None)
+
+def _drop(pointer: Any) -> None:
+    """Close an arena whose object is gone, unless it is active somewhere."""
+    if lib.gd_arena_close(pointer) < 0:
+        lib.gd_clear_error()
+    else:
+        _borrowed.pop(pointer, None)
 
 
-class _StepScope:
-    """``with gd.step_arena():`` - see :func:`step_arena`."""
-
-    __slots__ = ("_scope", "_arena")
-
-    def __init__(self) -> None:
-        self._scope = 0
-
-    def __enter__(self) -> Arena:
-        if self._scope:
-            raise ArenaError("this step_arena() is open already: call step_arena() anew for each block")
-        scope = lib.gd_scope_enter_step()
-        if scope < 0:
-            raise_error()
-        self._scope = scope
-        pointer = lib.gd_arena_active()
-        self._arena = pointer
-        return Arena._view(pointer)
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        status = lib.gd_scope_exit(self._scope)
-        if status < 0:
-            raise_error()
-        self._scope = 0
-        if _borrowed:
-            _borrowed.pop(self._arena, None)
-
-
-def step_arena() -> _StepScope:
+class step_arena:  # noqa: N801
     """An arena for one step: everything made inside the ``with`` block dies at its end.
 
     Take numbers out with ``.item()``, arrays with ``.numpy()``, tensors with ``.keep()``.
@@ -187,7 +168,28 @@ def step_arena() -> _StepScope:
     >>> total
     6.0
     """
-    return _StepScope()
+
+    _scope = 0
+
+    def __enter__(self) -> Arena:
+        if self._scope:
+            raise ArenaError("this step_arena() is open already: call step_arena() anew for each block")
+        scope = lib.gd_scope_enter_step()
+        if scope < 0:
+            raise_error()
+        self._scope = scope
+        self._pointer = lib.gd_arena_active()
+        arena = _new(Arena)
+        arena._pointer = self._pointer
+        return arena
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        status = lib.gd_scope_exit(self._scope)
+        if status < 0:
+            raise_error()
+        self._scope = 0
+        if _borrowed:
+            _borrowed.pop(self._pointer, None)
 
 
 def permanent_arena() -> Arena:

@@ -21,6 +21,7 @@ from gradino.grad_mode import no_grad
 __all__ = ["Tensor"]
 
 _COPY = op_id("copy")
+_INFO = ffi.typeof("gd_tensor_info *")
 _FLOATS = (lib.GD_FLOAT32, lib.GD_FLOAT64)
 
 
@@ -47,7 +48,7 @@ def from_data(data: Any, dtype: Any = None) -> int:
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"tensor: values of NumPy dtype {array.dtype} are not numbers")
     array = np.ascontiguousarray(array, wanted.numpy).reshape(array.shape)
-    handle = lib.gd_from_data(array.ndim, array.shape, wanted.code, ffi.cast("void *", array.ctypes.data))
+    handle = lib.gd_from_data(array.ndim, array.shape, wanted.code, ffi.from_buffer(array))
     return int(handle) or raise_error()
 
 
@@ -78,7 +79,7 @@ class Tensor(Arithmetic, Reductions, Shaping):
     # ---- description ------------------------------------------------------------------------------------
 
     def _info(self) -> Any:
-        info = ffi.new("gd_tensor_info *")
+        info = ffi.new(_INFO)
         check(lib.gd_info(self._h, info))
         return info
 
@@ -173,8 +174,8 @@ class Tensor(Arithmetic, Reductions, Shaping):
 
     def _array(self) -> np.ndarray[Any, Any]:
         info = self._info()
-        out = np.empty(tuple(info.shape[0 : info.rank]), BY_CODE[info.dtype].numpy)
-        check(lib.gd_copy_out(self._h, ffi.cast("void *", out.ctypes.data), out.nbytes))
+        out = np.empty(ffi.unpack(info.shape, info.rank), BY_CODE[info.dtype].numpy)
+        check(lib.gd_copy_out(self._h, ffi.from_buffer(out), out.nbytes))
         return out
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -191,7 +192,7 @@ class Tensor(Arithmetic, Reductions, Shaping):
             copy.flags.writeable = False
             return copy
         d = BY_CODE[info.dtype]
-        shape, strides = tuple(info.shape[0 : info.rank]), tuple(s * d.itemsize for s in info.strides[0 : info.rank])
+        shape: list[int] = ffi.unpack(info.shape, info.rank)
         if info.numel == 0:
             return np.empty(shape, d.numpy)
         export = lib.gd_export_open(self._h)
@@ -203,6 +204,10 @@ class Tensor(Arithmetic, Reductions, Shaping):
             close(export)
 
         memory = ffi.gc(ffi.cast("char *", info.data), release)
+        if info.contiguous:
+            array: np.ndarray[Any, Any] = np.ndarray(shape, d.numpy, ffi.buffer(memory, info.numel * d.itemsize))
+            return array
+        strides: list[int] = [s * d.itemsize for s in ffi.unpack(info.strides, info.rank)]
         span = sum((n - 1) * s for n, s in zip(shape, strides)) + d.itemsize
         array = np.ndarray(shape, d.numpy, ffi.buffer(memory, span), strides=strides)
         if any(n > 1 and s == 0 for n, s in zip(shape, strides)):
