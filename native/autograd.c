@@ -27,6 +27,9 @@ static void visit(gd_node *n, const gd_backward_run *run) {
 }
 
 static gd_status check_saved(const gd_node *n, const gd_op_row *row) {
+    if (n->flags & GD_FREED)
+        return gd_fail(GD_ERR, "backward: the graph through `%s` was already used by a backward() and freed; call the first one with retain_graph=True",
+                       row->name);
     for (uint32_t k = 0; k < n->nin; k++) {
         if (!n->in[k] || !(row->saves & (k < 16 ? 1u << k : 0))) continue;
         gd_node *in = gd_node_of(n->in[k], row->name);
@@ -54,13 +57,14 @@ static gd_status discover(gd_backward_run *run, gd_node *root) {
         if ((uintptr_t)n & 1) { /* all that lies behind it is known */
             n = (gd_node *)((uintptr_t)n - 1);
             run->stack.count--;
-            bool useful = false;
-            for (int k = 0; k < n->nout; k++) useful |= n[k].capture != 0;
-            for (uint32_t k = 0; n->in && k < n->nin && !useful; k++) {
+            bool leads = run->to_leaves, wanted = false; /* its vjp will run; it is one of the inputs asked for */
+            for (uint32_t k = 0; n->in && k < n->nin && !leads; k++) {
                 gd_node *in = n->in[k] ? gd_node_peek(n->in[k]) : NULL;
-                useful = in && in->stamp == run->stamp && gd_primary(in)->flags & GD_USEFUL;
+                leads = in && in->stamp == run->stamp && gd_primary(in)->flags & GD_USEFUL;
             }
-            if (useful) n->flags |= GD_USEFUL;
+            for (int k = 0; k < n->nout; k++) wanted |= n[k].capture != 0;
+            if (leads || wanted) n->flags |= GD_USEFUL;
+            if (n->in && leads) GD_TRY(check_saved(n, &gd_ops[n->op]));
             continue;
         }
         if (n->flags & GD_ENTERED) {
@@ -71,10 +75,6 @@ static gd_status discover(gd_backward_run *run, gd_node *root) {
         run->stack.item[run->stack.count - 1] = (gd_node *)((uintptr_t)n + 1);
         if (!n->in) continue;
         const gd_op_row *row = &gd_ops[n->op];
-        if (n->flags & GD_FREED)
-            return gd_fail(GD_ERR, "backward: the graph through `%s` was already used by a backward() and freed; call the first one with retain_graph=True",
-                           row->name);
-        GD_TRY(check_saved(n, row));
         for (uint32_t k = 0; k < n->nin; k++) {
             if (!n->in[k]) continue;
             gd_node *in = gd_node_of(n->in[k], row->name);
@@ -104,7 +104,8 @@ static gd_status process(gd_backward_run *run, gd_node *n) {
         GD_TRY(gd_backward_arrived(run, &n[k]));
     }
     if (n->in) {
-        bool wanted = any && (run->to_leaves || n->flags & GD_USEFUL);
+        bool wanted = any && run->to_leaves;
+        for (uint32_t k = 0; any && k < n->nin && !wanted; k++) wanted = gd_vjp_needs(&v, (int)k);
         if (wanted) GD_TRY(gd_ops[n->op].vjp(&v));
         if (wanted && !run->retain_graph && gd_ops[n->op].saves) {
             GD_TRY(gd_backward_note(run, n));
