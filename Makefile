@@ -25,8 +25,9 @@ test: $(VENV)/with-test ## run the test suite
 build: $(VENV)/with-test ## build library and extension into gradino/, as after a change in native/
 	$(BIN)/python native/build.py --inplace
 
-bench: $(VENV)/with-bench ## run the microbenchmarks
+bench: $(VENV)/with-bench ## run the microbenchmarks, then compare with PyTorch and JAX where they are installed
 	$(BIN)/pytest -q bench
+	$(BIN)/python bench/peers.py
 
 lint: $(VENV)/with-dev ## check Python with ruff and mypy, C with every compiler's warnings
 	$(BIN)/ruff check .
