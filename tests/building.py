@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,11 @@ def check(command: list[object], timeout: float = 120, **options: object) -> str
     done = run(command, timeout, **options)
     assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
+
+
+def config_flags() -> list[str]:
+    """What a C program needs to use the package under test, as `python -m gradino config` says."""
+    return shlex.split(check([sys.executable, "-m", "gradino", "config", "--cflags", "--libs"]))
 
 
 def compile_program(target: Path, sources: list[Path], *flags: str, sanitize: str = "") -> Path:
