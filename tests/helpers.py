@@ -67,23 +67,25 @@ def assert_same_bits(got: Any, want: Any, *, what: str = "") -> None:
 
 
 class Guarded:
-    """A copy of an array between guard bytes, one element off alignment; `.tensor` borrows it.
+    """A copy of an array between guard bytes, one element off alignment; `tensor` borrows it, to be an input.
 
-    `assert_untouched` says whether guards and values are still what they were: for inputs.
+    `in_place`: no copy and no guards, for an array whose strides matter.
     """
 
-    def __init__(self, array: np.ndarray) -> None:
-        offset = GUARD_BYTES + array.itemsize
-        self.buffer = np.full(GUARD_BYTES * 2 + array.itemsize * 2 + array.nbytes, PATTERN, np.uint8)
-        shift = -self.buffer.ctypes.data % GUARD_BYTES % max(array.itemsize, 1)
-        inner = self.buffer[offset + shift : offset + shift + array.nbytes].view(array.dtype).reshape(array.shape)
-        inner[...] = array
+    def __init__(self, array: np.ndarray, in_place: bool = False) -> None:
+        self.memory = inner = array
+        if not in_place:
+            end = GUARD_BYTES + array.itemsize + array.nbytes
+            self.memory = np.full(end + GUARD_BYTES, PATTERN, np.uint8)
+            inner = self.memory[GUARD_BYTES + array.itemsize : end].view(array.dtype).reshape(array.shape)
+            inner[...] = array
         self.tensor = gd.from_numpy(inner)
-        self.before = self.buffer.copy()
+        self.before = self.memory.copy()
 
     def assert_untouched(self, what: str = "") -> None:
-        changed = np.flatnonzero(self.buffer != self.before)
-        assert not changed.size, f"{what}: an input or its guard bytes were written, at bytes {changed[:8].tolist()}"
+        """The values, and the bytes around them, are what they were."""
+        changed = np.argwhere(~((self.memory == self.before) | (self.memory != self.memory)))
+        assert not changed.size, f"{what}: an input or its guard bytes were written, at {changed[:8].tolist()}"
 
 
 def call_with_canaries(call: Callable[[], Any], what: str = "", beyond: bool = False, room: int = 1 << 14) -> Any:

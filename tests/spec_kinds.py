@@ -105,6 +105,8 @@ class Spec:
     scale: Callable[..., Any] | None = None  # like ref: the magnitude that rtol refers to, where terms cancel
     order: int = 2  # how often it can be differentiated
     elementwise: bool = False
+    rows: Callable[[int], tuple[Case, ...]] | None = None  # cases over rows and columns of n elements, for all short n
+    large: tuple[Case, ...] = ()  # enough work for several threads
     factory: bool = False  # takes no tensors; call and ref get dtype=
     torch: bool = True  # call(torch, ...) means the same
     canaries: bool = True  # False where call runs other ops first, whose workspace lies where the result will be
@@ -153,12 +155,12 @@ def _draw(d: Domain, x: Any, dtype: str, rng: np.random.Generator, smooth: bool)
 
 # ---- Layouts -------------------------------------------------------------------------------------------------
 
-LAYOUTS = ("contiguous", "transposed", "strided", "shifted", "expanded")
+LAYOUTS = ("contiguous", "transposed", "strided", "guarded", "expanded")
 
 
 def laid_out(a: np.ndarray | None, layout: str) -> np.ndarray | None:
     """The array in another memory layout; "expanded" repeats its first row, and so changes values."""
-    if a is None or layout == "contiguous" or not a.ndim:
+    if a is None or layout in ("contiguous", "guarded") or not a.ndim:
         return a
     if layout == "transposed":
         return np.ascontiguousarray(a.T).T
@@ -167,18 +169,19 @@ def laid_out(a: np.ndarray | None, layout: str) -> np.ndarray | None:
             return a
         first = a[:1].copy()
         return np.lib.stride_tricks.as_strided(first, a.shape, (0, *first.strides[1:]), writeable=True)
-    if layout == "shifted":  # one element off alignment
-        buffer = np.zeros(a.size + 1, a.dtype)
-        result = buffer[1:].reshape(a.shape)
-    else:  # every second element of the last dimension, from the second on
-        result = np.zeros((*a.shape[:-1], 2 * a.shape[-1] + 1), a.dtype)[..., 1 : 2 * a.shape[-1] : 2]
-    result[...] = a
+    result = np.zeros((*a.shape[:-1], 2 * a.shape[-1] + 1), a.dtype)[..., 1 : 2 * a.shape[-1] : 2]
+    result[...] = a  # every second element of the last dimension, from the second on
     return result
 
 
-def tensor_of(a: np.ndarray | None) -> gd.Tensor | None:
-    """A tensor over an array's memory, its strides included."""
-    return None if a is None else gd.from_numpy(a)
+def along_rows(n: int) -> tuple[Case, ...]:
+    """One row, three rows, three columns of n elements."""
+    return case((n,), dim=0), case((3, n), dim=1), case((n, 3), dim=0)
+
+
+def large_rows(**more: Any) -> tuple[Case, ...]:
+    """Many rows, few long rows, many columns, everything at once."""
+    return case((900, 150), dim=1, **more), case((3, 50000), dim=1, **more), case((500, 300), dim=0, **more)
 
 
 def wide(a: np.ndarray | None) -> np.ndarray | None:
@@ -262,6 +265,7 @@ def reduction(
     if not empty:
         errors.append((gd.ShapeError, "no elements", lambda: getattr(gd, name)(ones(2, 0), dim=1)))
     defaults: dict[str, Any] = {"call": named(name), "cases": cases + empty, "errors": (*errors, *more.pop("errors", ()))}
+    defaults |= {"rows": along_rows, "large": large_rows()}
     return Spec(name=name, ref=ref, **(defaults | more))
 
 
