@@ -237,10 +237,9 @@ class Tensor(Arithmetic, Reductions, Shaping):
         return int(self._number())
 
     def __index__(self) -> int:
-        value = self._number()
-        if isinstance(value, float):
-            raise TypeError("only integer tensors with one element can be an index")
-        return int(value)
+        if self.numel() != 1 or self.dtype.is_floating_point:
+            raise TypeError(f"only integer tensors with one element can be an index; this one is {self.dtype} of shape {self.shape}")
+        return int(self.item())
 
     def __format__(self, spec: str) -> str:
         if not spec:
