@@ -56,7 +56,7 @@ class Optimizer:
         self._hyper = ffi.new("gd_hyper *")
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
-        self._seen: list[Any] = []  # settings of each group that the engine knows
+        self._seen: list[Any] = []  # each group as the engine knows it
 
     @property
     def _title(self) -> str:
@@ -102,14 +102,16 @@ class Optimizer:
     def _prepare(self) -> Any:
         """Pass changed settings on; returns the engine's optimizer."""
         for i, group in enumerate(self.param_groups):
-            settings = self._settings(group)
-            if settings != self._seen[i]:
-                self._check(group)
-                h = self._hyper
-                h.lr, h.beta1, h.beta2, h.eps, h.weight_decay, h.momentum, h.dampening, h.nesterov, h.maximize, h.amsgrad = settings
-                check(lib.gd_optimizer_set_hyper(self._native, i, h))
-                self._seen[i] = settings
+            if group != self._seen[i]:
+                self._pass_on(i, group)
         return self._native
+
+    def _pass_on(self, i: int, group: dict[str, Any]) -> None:
+        self._check(group)
+        h = self._hyper
+        h.lr, h.beta1, h.beta2, h.eps, h.weight_decay, h.momentum, h.dampening, h.nesterov, h.maximize, h.amsgrad = self._settings(group)
+        check(lib.gd_optimizer_set_hyper(self._native, i, h))
+        self._seen[i] = {k: tuple(v) if k == "betas" else v for k, v in group.items()}  # a list may change: it never equals a tuple
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, in one pass over the slabs.
