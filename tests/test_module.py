@@ -55,7 +55,7 @@ def test_names_and_order() -> None:
     assert list(net.children())[2] is net.head and next(iter(net.modules())) is net
     assert net.num_parameters() == 2 * (3 + 3 + 6 + 3) + 6
     assert net.get_submodule("first.inner") is net.first.inner and net.get_submodule("") is net
-    assert net.get_parameter("first.inner.bias") is net.first.inner.bias
+    assert net.get_parameter("first.inner.bias") is net.first.inner.bias and net.get_buffer("first.count") is net.first.count
     for bad in ("third", "first.outer", "first.scale"):
         with pytest.raises(AttributeError, match=bad.split(".")[-1]):
             net.get_submodule(bad)
@@ -280,6 +280,7 @@ def test_sequential_is_a_list_of_modules() -> None:
     assert [type(m).__name__ for m in model] == ["ReLU", "Linear", "Linear", "ReLU", "Identity"]
     del model[3:]
     assert len(model) == 3
+    assert model.pop(0) is b and len(model + nn.Sequential(b)) == 3 and len(model) == 2
     named = nn.Sequential(OrderedDict(first=a, second=c))
     assert next(iter(named.state_dict())) == "first.weight" and named.second is c and named[1] is c
     for index in (2, -3):

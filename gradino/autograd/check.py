@@ -94,6 +94,7 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
+    *,
     raise_exception: bool = True,
 ) -> bool:
     """Whether the second derivatives of ``fn`` equal differences of its first; arguments as in :func:`gradcheck`.

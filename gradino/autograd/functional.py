@@ -7,7 +7,7 @@ from typing import Any
 
 from gradino._core import wrap
 from gradino._lib import check, ffi, lib
-from gradino.errors import GradinoError
+from gradino.errors import GradinoError, InvalidValueError
 from gradino.factories import zeros_like
 from gradino.tensor import Tensor
 
@@ -31,8 +31,9 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
-    *,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """Gradients of the sum of ``outputs`` with respect to ``inputs``; no ``.grad`` is touched.
@@ -41,6 +42,7 @@ def grad(
         grad_outputs: gradient of each output, of its shape; None for an output with one element.
         retain_graph: keep the graph (default: ``create_graph``).
         create_graph: make the result differentiable.
+        only_inputs, is_grads_batched: as they are; PyTorch's other ways are not supported.
         allow_unused: None for an input that the outputs do not depend on, instead of an error.
         materialize_grads: zeros for such an input.
 
@@ -53,6 +55,8 @@ def grad(
     (tensor([2., 4.]),)
     """
     outs, ins = _sequence(outputs), _sequence(inputs)
+    if not only_inputs or is_grads_batched:
+        raise InvalidValueError("grad: only_inputs=False and is_grads_batched=True are not supported")
     if materialize_grads and allow_unused is False:
         raise GradinoError("grad: materialize_grads=True means that unused inputs are allowed; leave allow_unused out")
     seeds = _seeds("grad", grad_outputs, outs)

@@ -81,6 +81,17 @@ class Sequential(Module):
         self._renumber(modules)
         return self
 
+    def pop(self, key: int) -> Module:
+        """Take a module out; those after it are numbered anew."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def __add__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            return NotImplemented
+        return Sequential(*self, *other)
+
     def __len__(self) -> int:
         return len(self._modules)
 

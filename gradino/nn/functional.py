@@ -7,7 +7,7 @@ from typing import Any
 from gradino._core import wrap
 from gradino._lib import lib
 from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError
-from gradino.functions import log_softmax, relu, sigmoid, softmax, tanh
+from gradino.functions import sigmoid, tanh
 from gradino.tensor import Tensor
 
 __all__ = ["cross_entropy", "dropout", "embedding", "linear", "log_softmax", "mse_loss", "one_hot", "relu", "sigmoid", "softmax", "tanh"]
@@ -93,6 +93,25 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     refuse_inplace("dropout", inplace)
     refuse_input("dropout", input)
     return wrap(lib.gd_dropout(input._h, p, training))
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(x, 0)``, elementwise; NaN stays NaN."""
+    refuse_inplace("relu", inplace)
+    refuse_input("relu", input)
+    return input.relu()
+
+
+def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along ``dim``, computed in ``dtype`` if given; NaN for a row of -inf."""
+    refuse_input("softmax", input)
+    return (input if dtype is None else input.to(dtype)).softmax(dim)
+
+
+def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """``log(softmax(x))`` along ``dim``, computed in ``dtype`` if given, without overflow."""
+    refuse_input("log_softmax", input)
+    return (input if dtype is None else input.to(dtype)).log_softmax(dim)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

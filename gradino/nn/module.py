@@ -153,9 +153,9 @@ class Module:
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it, each once."""
-        return (m for _, m in self.named_modules())
+        return (m for _, m in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly below, with their names, each once."""
@@ -211,6 +211,14 @@ class Module:
         found = self.get_submodule(path)._parameters.get(name)
         if found is None:
             raise AttributeError(f"{type(self).__name__} has no parameter {target!r}")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer of a dotted name."""
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path)._buffers.get(name)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has no buffer {target!r}")
         return found
 
     def apply(self: M, fn: Callable[[Module], None]) -> M:

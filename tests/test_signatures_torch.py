@@ -1,0 +1,84 @@
+"""Arguments have PyTorch's names, order and defaults, so that code written for it means the same here."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from peer import torch
+
+import gradino as gd
+from gradino import nn, optim
+from gradino.nn import functional as F
+from gradino.nn.utils import rnn
+
+MODULES = ["Linear", "LSTMCell", "ReLU", "Dropout", "Softmax", "LogSoftmax", "Sequential", "CrossEntropyLoss", "MSELoss", "Embedding"]
+METHODS = [n for n, f in vars(nn.Module).items() if n[0] != "_" and callable(f) and hasattr(torch.nn.Module, n)]
+OPTIMIZERS = ["SGD", "Adam", "AdamW"]
+STEPS = ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"]
+FUNCTIONS = [n for n in F.__all__ if n not in ("linear", "one_hot", "sigmoid", "tanh")]  # those are built in C++ there, without a signature
+AUTOGRAD = ["grad", "backward", "gradcheck", "gradgradcheck"]
+RNN = [n for n in rnn.__all__ if n != "PackedSequence"]
+
+PAIRS: dict[str, tuple[Any, Any]] = {
+    **{f"nn.{n}": (getattr(nn, n).__init__, getattr(torch.nn, n).__init__) for n in MODULES},
+    **{f"Module.{n}": (getattr(nn.Module, n), getattr(torch.nn.Module, n)) for n in METHODS},
+    **{f"optim.{n}": (getattr(optim, n).__init__, getattr(torch.optim, n).__init__) for n in OPTIMIZERS},
+    **{f"Optimizer.{n}": (getattr(optim.Optimizer, n), getattr(torch.optim.Optimizer, n)) for n in STEPS},
+    **{f"F.{n}": (getattr(F, n), getattr(torch.nn.functional, n)) for n in FUNCTIONS},
+    **{f"autograd.{n}": (getattr(gd.autograd, n), getattr(torch.autograd, n)) for n in AUTOGRAD},
+    **{f"rnn.{n}": (getattr(rnn, n), getattr(torch.nn.utils.rnn, n)) for n in RNN},
+    "LSTM.forward": (nn.LSTM.forward, torch.nn.LSTM.forward),
+    "Tensor.backward": (gd.Tensor.backward, torch.Tensor.backward),
+}
+RENAMED = {"fn": "func"}  # gradcheck's function has its own name here
+OURS_ALONE = {"lengths", "optimizer", "function"}
+NO_DEFAULT = {("F.softmax", "dim"), ("F.log_softmax", "dim")}  # guessing the dimension is deprecated there, an error here
+
+
+def arguments(function: Any) -> list[inspect.Parameter]:
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p for p in inspect.signature(function).parameters.values() if p.kind not in kinds]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_signature(name: str) -> None:
+    ours, theirs = (arguments(f) for f in PAIRS[name])
+    known = {p.name: p for p in theirs}
+    for k, p in enumerate(ours):
+        label = RENAMED.get(p.name, p.name)
+        if label in OURS_ALONE:
+            continue
+        assert label in known, f"{name}: PyTorch has no argument {label}, but {list(known)}"
+        if (name, label) not in NO_DEFAULT:
+            assert p.default == known[label].default, f"{name}: {label} is {p.default!r} by default, PyTorch's {known[label].default!r}"
+        if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            assert theirs[k].name == label, f"{name}: argument {k} is {label}, PyTorch's is {theirs[k].name}"
+
+
+def test_lstm_takes_its_arguments_in_order() -> None:
+    """PyTorch's own signature is hidden behind *args."""
+    ours, theirs = nn.LSTM(3, 4, 2, False, True, 0.5, True), torch.nn.LSTM(3, 4, 2, False, True, 0.5, True)
+    for name in ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m: m.Linear(2, 3),
+        lambda m: m.Linear(2, 3, bias=False),
+        lambda m: m.Sequential(m.Linear(2, 3), m.Sequential(m.ReLU(), m.Tanh(), m.Sigmoid()), m.Dropout(0.25)),
+        lambda m: m.Softmax(dim=-1),
+        lambda m: m.LogSoftmax(1),
+        lambda m: m.Embedding(7, 3),
+        lambda m: m.CrossEntropyLoss(),
+        lambda m: m.MSELoss(),
+        lambda m: m.Identity(3, anything=4),
+        lambda m: m.LSTMCell(2, 3, bias=False),
+    ],
+)
+def test_text_of_modules(make: Any) -> None:
+    assert repr(make(nn)) == repr(make(torch.nn))
