@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gradino._core import binary, unary, wrap
-from gradino._lib import check, ffi, lib, op_id, raise_error
+from gradino._lib import check, lib, op_id, raise_error
+from gradino.errors import DTypeError, GradinoError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
@@ -124,6 +125,21 @@ class Arithmetic:
 
     def __ge__(self: Tensor, other: Any) -> Tensor:
         return binary(_GE, self, other)
+
+    # `t += x` writes in place where no gradient is recorded, as `with no_grad(): p -= lr * p.grad` needs; what is part
+    # of a graph gets a new tensor with the right gradient instead, and a parameter is refused.
+
+    def __iadd__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_ADD, self, other, "+=")
+
+    def __isub__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_SUB, self, other, "-=")
+
+    def __imul__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_MUL, self, other, "*=")
+
+    def __itruediv__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_DIV, self, other, "/=")
 
     __hash__ = object.__hash__
 
@@ -360,9 +376,20 @@ def _weak(like: Tensor, value: float) -> int:
     return handle or raise_error()
 
 
+def _in_place(op: int, a: Tensor, other: Any, operator: str) -> Tensor:
+    result = binary(op, a, other)
+    if result is NotImplemented:
+        return result
+    if result.requires_grad:
+        if a._info().is_parameter:
+            raise GradinoError(f"{operator}: a parameter that requires grad cannot be changed in place while ops are recorded; use no_grad()")
+        return result
+    if result.dtype.is_floating_point and not a.dtype.is_floating_point:
+        raise DTypeError(f"{operator}: the result is {result.dtype}, which a {a.dtype} tensor cannot hold")
+    return a.copy_(result)
+
+
 def _need_bool(tensor: Tensor, operator: str) -> Tensor:
     if lib.gd_dtype_of(tensor._h) != lib.GD_BOOL:
-        from gradino.errors import DTypeError
-
         raise DTypeError(f"{operator}: for bool tensors; this one is {tensor.dtype}")
     return tensor

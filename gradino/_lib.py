@@ -60,7 +60,7 @@ def show_warning() -> None:
     """Pass a warning of the library on to Python."""
     message = lib.gd_take_warning()
     if message != ffi.NULL:
-        warnings.warn(text(message), ResourceWarning, stacklevel=4)
+        warnings.warn(text(message), RuntimeWarning, stacklevel=4)
 
 
 def op_id(name: str) -> int:

@@ -22,7 +22,7 @@ static void visit(gd_node *n, const gd_backward_run *run) {
         n[k].stamp = run->stamp;
         n[k].pending = 0;
         n[k].acc = 0;
-        n[k].flags &= (uint16_t)~(GD_OWNED | GD_USEFUL | GD_ENTERED);
+        n[k].work &= GD_GIVEN | GD_LATER;
     }
 }
 
@@ -60,18 +60,18 @@ static gd_status discover(gd_backward_run *run, gd_node *root) {
             bool leads = run->to_leaves, wanted = false; /* its vjp will run; it is one of the inputs asked for */
             for (uint32_t k = 0; n->in && k < n->nin && !leads; k++) {
                 gd_node *in = n->in[k] ? gd_node_peek(n->in[k]) : NULL;
-                leads = in && in->stamp == run->stamp && gd_primary(in)->flags & GD_USEFUL;
+                leads = in && in->stamp == run->stamp && gd_primary(in)->work & GD_USEFUL;
             }
             for (int k = 0; k < n->nout; k++) wanted |= n[k].capture != 0;
-            if (leads || wanted) n->flags |= GD_USEFUL;
+            if (leads || wanted) n->work |= GD_USEFUL;
             if (n->in && leads) GD_TRY(check_saved(n, &gd_ops[n->op]));
             continue;
         }
-        if (n->flags & GD_ENTERED) {
+        if (n->work & GD_ENTERED) {
             run->stack.count--;
             continue;
         }
-        n->flags |= GD_ENTERED;
+        n->work |= GD_ENTERED;
         run->stack.item[run->stack.count - 1] = (gd_node *)((uintptr_t)n + 1);
         if (!n->in) continue;
         const gd_op_row *row = &gd_ops[n->op];
@@ -80,12 +80,12 @@ static gd_status discover(gd_backward_run *run, gd_node *root) {
             gd_node *in = gd_node_of(n->in[k], row->name);
             if (!in) return gd_last_status();
             if (!(in->flags & GD_REQUIRES_GRAD)) {
-                if (run->optimizer && in->base != in->self) gd_storage(in)->flags |= GD_LATER;
+                if (run->optimizer && in->base != in->self) gd_storage(in)->work |= GD_LATER;
                 continue;
             }
             gd_node *p = gd_primary(in);
             if (p->stamp != run->stamp) visit(p, run);
-            if (!(p->flags & GD_ENTERED)) GD_TRY(gd_backward_push(run, p));
+            if (!(p->work & GD_ENTERED)) GD_TRY(gd_backward_push(run, p));
             p->pending++;
         }
     }

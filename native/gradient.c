@@ -50,7 +50,7 @@ bool gd_vjp_needs(const gd_vjp *v, int k) {
     gd_node *n = v->node;
     if ((uint32_t)k >= n->nin || !n->in[k]) return false;
     gd_node *in = gd_node_peek(n->in[k]);
-    return in && in->flags & GD_REQUIRES_GRAD && (v->run->to_leaves || gd_primary(in)->flags & GD_USEFUL);
+    return in && in->flags & GD_REQUIRES_GRAD && (v->run->to_leaves || gd_primary(in)->work & GD_USEFUL);
 }
 
 static gd_tensor add_new(gd_tensor a, gd_tensor b) { return GD_RECORD(add, NULL, a, b); }
@@ -63,7 +63,7 @@ static void add_in_place(gd_view *to, const gd_view *from) {
 
 /* A tensor that nobody else refers to may later be added to in place. */
 static bool is_fresh(const gd_vjp *v, const gd_node *g) {
-    if (g->base != g->self || g->flags & (GD_GIVEN | GD_EXTERNAL)) return false;
+    if (g->base != g->self || g->work & GD_GIVEN || g->flags & GD_EXTERNAL) return false;
     for (int k = 0; k < v->node->nout; k++)
         if (v->g[k] == g->self) return false;
     return true;
@@ -78,16 +78,16 @@ gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g) {
                        gd_text_view(&gn->v), gd_dtype_name(gn->v.dtype), gd_text_view(&in->v), gd_dtype_name(in->v.dtype));
     if (!in->acc) {
         in->acc = g;
-        if (is_fresh(v, gn)) in->flags |= GD_OWNED;
-        gn->flags |= GD_GIVEN;
-    } else if (in->flags & GD_OWNED && !v->create_graph) {
+        if (is_fresh(v, gn)) in->work |= GD_OWNED;
+        gn->work |= GD_GIVEN;
+    } else if (in->work & GD_OWNED && !v->create_graph) {
         add_in_place(&gd_node_peek(in->acc)->v, &gn->v);
     } else {
         gd_tensor sum = add_new(in->acc, g);
         if (!sum) return gd_last_status();
         in->acc = sum;
-        in->flags |= GD_OWNED;
-        gd_node_peek(sum)->flags |= GD_GIVEN;
+        in->work |= GD_OWNED;
+        gd_node_peek(sum)->work |= GD_GIVEN;
     }
     return GD_OK;
 }
@@ -95,7 +95,7 @@ gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g) {
 gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const int64_t *step) {
     gd_node *gn = gd_node_of(g, "slice"), *in = gd_node_peek(v->node->in[0]);
     if (!gn) return gd_last_status();
-    if (!in->acc || !(in->flags & GD_OWNED)) {
+    if (!in->acc || !(in->work & GD_OWNED)) {
         gd_view like;
         GD_TRY(gd_view_init(&like, in->v.rank, gd_logical_shape(&in->v), in->v.dtype, "slice"));
         gd_node *whole = gd_node_new(v->run->arena, &like);
@@ -103,8 +103,8 @@ gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const 
         if (in->acc) gd_copy_view(&whole->v, &gd_node_peek(in->acc)->v);
         else memset(whole->v.data, 0, (size_t)(gd_numel(&like) * gd_dtype_bytes(like.dtype)));
         in->acc = whole->self;
-        in->flags |= GD_OWNED;
-        whole->flags |= GD_GIVEN;
+        in->work |= GD_OWNED;
+        whole->work |= GD_GIVEN;
     }
     gd_view part = gd_node_peek(in->acc)->v;
     int64_t offset = 0;
@@ -153,7 +153,7 @@ static gd_status param_arrived(gd_backward_run *run, gd_node *n, gd_node *g) {
     gd_view buffer = n->v;
     GD_TRY(gd_view_init(&buffer, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward"));
     buffer.data = p->ptr[1];
-    bool had = (n->flags & GD_GRAD_SET) != 0, apply = run->optimizer && !(n->flags & GD_LATER) && gd_optimizer_has(run->optimizer, n->self);
+    bool had = (n->flags & GD_GRAD_SET) != 0, apply = run->optimizer && !(n->work & GD_LATER) && gd_optimizer_has(run->optimizer, n->self);
     if (apply && !had) {
         const void *data = g->v.data;
         if (!gd_is_contiguous(&g->v)) {

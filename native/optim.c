@@ -214,7 +214,7 @@ gd_status gd_optimizer_zero_grad(gd_optimizer *o) {
             gd_node *n = gd_node_of(o->groups[k].entries[i].parameter, "zero_grad");
             if (!n) return gd_last_status();
             gd_grad_clear(n);
-            n->flags &= (uint16_t)~GD_LATER;
+            n->work &= (uint8_t)~GD_LATER;
         }
     return GD_OK;
 }

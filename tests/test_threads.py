@@ -150,7 +150,8 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[objec
 MODES = [("counts", 1), ("concurrent", 300), ("modes", 20)]
 # The thread sanitizer knows no threads in a forked child.
 RUNS = [(sanitize, *mode) for sanitize in ("", "address,undefined", "thread") for mode in MODES]
-RUNS += [("", "fork", 100), ("address,undefined", "fork", 20)]
+# Not with the address sanitizer: GCC 12's takes a lock in the child that a thread of the parent may hold.
+RUNS += [("", "fork", 100), ("undefined", "fork", 20)]
 
 
 @pytest.mark.parametrize(("sanitize", "mode", "rounds"), RUNS)
@@ -244,7 +245,7 @@ def small_training(seed: int, steps: int = 10) -> list[float]:
     return losses
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_t01_the_same_bits_from_any_thread_with_any_number_of_threads() -> None:
     """Threads train at once while the thread count changes under them."""
     import gradino as gd
