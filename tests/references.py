@@ -20,7 +20,10 @@ def softmax(x: np.ndarray, dim: int) -> np.ndarray:
 
 
 def log_softmax(x: np.ndarray, dim: int) -> np.ndarray:
-    return x - logsumexp(x, dim, True) if x.size else x
+    if not x.size:
+        return x
+    shifted = x - x.max(axis=dim, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=dim, keepdims=True))
 
 
 def logsumexp(x: np.ndarray, dim: Any, keepdim: bool = False) -> np.ndarray:
