@@ -238,7 +238,7 @@ def ones(*shape: int, dtype: str = "float32") -> gd.Tensor:
 def unary(name: str, ref: Callable[..., Any], low: float = -3.0, high: float = 3.0, *, kinks: Any = (), **more: Any) -> Spec:
     """`out = f(x)`, elementwise."""
     errors: tuple[Any, ...] = ()
-    if "int64" in more.get("dtypes", ()) and "bool" not in more["dtypes"]:
+    if more.get("dtypes") == NUMBERS:  # it neither makes floats of bools nor takes them
         errors = ((gd.DTypeError, "bool", lambda: getattr(gd, name)(ones(2, dtype="bool"))),)
     defaults: dict[str, Any] = {"call": named(name), "cases": UNARY_CASES, "elementwise": True, "errors": errors}
     return Spec(name=name, ref=ref, domain=Domain(low, high, kinks), **(defaults | more))
