@@ -9,6 +9,7 @@ tensor([2., 4.])
 """
 
 from gradino import autograd as autograd
+from gradino import factories, functions
 from gradino import nn as nn
 from gradino import optim as optim
 from gradino._version import __version__ as __version__
@@ -39,11 +40,11 @@ double = float64
 long = int64
 int = int32  # noqa: A001
 
-__all__ = [  # noqa: F405
+__all__ = [
     "Arena", "ArenaError", "ArenaStats", "DTypeError", "DeviceError", "DivisionByZeroError", "FileFormatError", "GradinoError",
     "InvalidValueError", "OutOfMemoryError", "OutOfRangeError", "ShapeError", "StaleTensorError", "Tensor", "active_arena", "autograd",
     "bool", "double", "dtype", "enable_grad", "float", "float32", "float64", "get_num_threads", "inference_mode", "int", "int32", "int64",
     "is_grad_enabled", "long", "memory_stats", "nn", "no_grad", "optim", "permanent_arena", "set_grad_enabled", "set_num_threads",
     "show_config", "step_arena",
 ]  # fmt: skip
-__all__ += factories.__all__ + functions.__all__  # noqa: F405
+__all__ += factories.__all__ + functions.__all__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gradino._core import binary, unary, wrap
 from gradino._lib import check, lib, op_id, raise_error
@@ -378,11 +378,13 @@ def _weak(like: Tensor, value: float) -> int:
 
 def _in_place(op: int, a: Tensor, other: Any, operator: str) -> Tensor:
     result = binary(op, a, other)
-    if result is NotImplemented:
+    if cast(Any, result) is NotImplemented:
         return result
     if result.requires_grad:
         if a._info().is_parameter:
-            raise GradinoError(f"{operator}: a parameter that requires grad cannot be changed in place while ops are recorded; use no_grad()")
+            raise GradinoError(
+                f"{operator}: a parameter that requires grad cannot be changed in place while ops are recorded; use no_grad()"
+            )
         return result
     if result.dtype.is_floating_point and not a.dtype.is_floating_point:
         raise DTypeError(f"{operator}: the result is {result.dtype}, which a {a.dtype} tensor cannot hold")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def binary(op: int, a: Tensor, b: Any, reverse: int = 0) -> Tensor:
     else:
         handle = with_number(op, a, b, reverse)
         if handle is NotImplemented:
-            return NotImplemented  # type: ignore[return-value]
+            return cast("Tensor", NotImplemented)
     if not handle:
         raise_error()
     tensor = _new(_tensor_type)

@@ -42,5 +42,5 @@ def _op_name(op: int) -> str:
     return text(lib.gd_op_name(op)) if op >= 0 else "none"
 
 
-def _edges(t: Tensor, shape: tuple[int, ...]) -> np.ndarray:  # type: ignore[type-arg]
+def _edges(t: Tensor, shape: tuple[int, ...]) -> np.ndarray:
     return t._array() if np.prod(shape, dtype=float) <= _THRESHOLD else t.numpy()

@@ -37,7 +37,7 @@ _EXCEPTIONS: dict[int, type[GradinoError]] = {
 
 def text(pointer: Any) -> str:
     """A C string as str."""
-    return ffi.string(pointer).decode()
+    return str(ffi.string(pointer).decode())
 
 
 def raise_error() -> NoReturn:

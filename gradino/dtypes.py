@@ -15,6 +15,7 @@ class dtype:  # noqa: N801  (PyTorch's name)
     """One element type. ``itemsize`` is in bytes."""
 
     __slots__ = ("name", "code", "itemsize", "is_floating_point", "numpy")
+    is_floating_point: bool
 
     def __init__(self, name: str, code: int, numpy: Any) -> None:
         self.name = name

@@ -49,7 +49,9 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         raise TypeError(f"from_numpy: expected a NumPy array, got {type(array).__name__}")
     code = dtypes.resolve(array.dtype).code
     itemsize = array.itemsize
-    plain = array.dtype.isnative and array.flags.writeable and array.flags.aligned and all(s >= 0 and s % itemsize == 0 for s in array.strides)
+    plain = (
+        array.dtype.isnative and array.flags.writeable and array.flags.aligned and all(s >= 0 and s % itemsize == 0 for s in array.strides)
+    )
     if not plain or array.ndim > 4:
         return Tensor(array)
     pointer = ffi.cast("void *", array.ctypes.data)
@@ -88,7 +90,9 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     return _finish(wrap(lib.gd_empty(len(shape), shape, _dtype(dtype, device).code)), requires_grad)
 
 
-def arange(start: float, end: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def arange(
+    start: float, end: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """``start, start + step, ...`` up to but without ``end``. int64 if all numbers are ints."""
     if end is None:
         start, end = 0, start

@@ -8,7 +8,7 @@ from typing import Any
 from gradino._arithmetic import _operand
 from gradino._core import wrap
 from gradino._lib import lib
-from gradino.errors import DTypeError, ShapeError
+from gradino.errors import DTypeError
 from gradino.tensor import Tensor
 
 __all__ = [
