@@ -60,7 +60,7 @@ def linear(name: str, layer: nn.Linear, x: Callable[[Small], gd.Tensor]) -> Row:
 
 def rows(model: nn.Sequential, opt: optim.AdamW) -> list[Row]:
     """The calls of a training step, in order."""
-    relu, native = op_id("relu"), opt._native
+    layer, relu, native = model[1], op_id("relu"), opt._native
 
     def arena(_: Small) -> None:
         with gd.step_arena():
@@ -69,7 +69,7 @@ def rows(model: nn.Sequential, opt: optim.AdamW) -> list[Row]:
     return [
         Row("`with step_arena()`", arena, lambda s: lib.gd_scope_exit(lib.gd_scope_enter_step()), "scope", has_batch=False),
         linear("`Linear(4, 16)`", model[0], lambda s: s.x),
-        Row("`ReLU`", lambda s: model[1](s.hidden), lambda s: lib.gd_unary(relu, s.hidden._h), "unary", lambda s: [s.hidden._h, relu]),
+        Row("`ReLU`", lambda s: layer(s.hidden), lambda s: lib.gd_unary(relu, s.hidden._h), "unary", lambda s: [s.hidden._h, relu]),
         linear("`Linear(16, 3)`", model[2], lambda s: s.active),
         Row(
             "`cross_entropy`",

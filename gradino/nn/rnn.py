@@ -120,10 +120,11 @@ class LSTM(Module):
             return input.like(output, self.batch_first), state
         if not isinstance(input, Tensor):
             raise DTypeError(f"LSTM: input must be a Tensor, got {type(input).__name__}")
-        if input.ndim == 2:
+        shape = input.shape
+        if len(shape) == 2:
             return self._unbatched(input, hx, lengths)
         directions = len(self._names[0])
-        self._check(input, hx, directions)
+        self._check(shape, hx, directions)
         lengths = _lengths(lengths)
         x, finals_h, finals_c = input, [], []
         for layer, per_layer in enumerate(self._names):
@@ -138,6 +139,8 @@ class LSTM(Module):
                 finals_h.append(h)
                 finals_c.append(c)
             x = outputs[0] if directions == 1 else functions.cat(outputs, -1)
+        if len(finals_h) == 1:
+            return x, (finals_h[0].unsqueeze(0), finals_c[0].unsqueeze(0))
         return x, (functions.stack(finals_h), functions.stack(finals_c))
 
     def _run(self, x: Tensor, h0: Any, c0: Any, names: tuple[str, ...], lengths: Any, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -157,8 +160,7 @@ class LSTM(Module):
         output, (h, c) = self.forward(input.unsqueeze(dim), state, lengths)
         return output.squeeze(dim), (h.squeeze(1), c.squeeze(1))
 
-    def _check(self, input: Tensor, hx: Any, directions: int) -> None:
-        shape = input.shape
+    def _check(self, shape: tuple[int, ...], hx: Any, directions: int) -> None:
         if len(shape) != 3 or shape[2] != self.input_size:
             order = "(B, T" if self.batch_first else "(T, B"
             raise ShapeError(f"LSTM: input has shape {shape}, must be {order}, {self.input_size})")
@@ -210,11 +212,12 @@ class LSTMCell(Module):
         hx = _pair("LSTMCell", hx)
         if not isinstance(input, Tensor):
             raise DTypeError(f"LSTMCell: input must be a Tensor, got {type(input).__name__}")
-        if input.ndim == 1:
+        shape = input.shape
+        if len(shape) == 1:
             h, c = self.forward(input.unsqueeze(0), None if hx is None else (hx[0].unsqueeze(0), hx[1].unsqueeze(0)))
             return h.squeeze(0), c.squeeze(0)
-        if input.ndim != 2 or input.shape[1] != self.input_size:
-            raise ShapeError(f"LSTMCell: input has shape {input.shape}, must be (B, {self.input_size})")
+        if len(shape) != 2 or shape[1] != self.input_size:
+            raise ShapeError(f"LSTMCell: input has shape {shape}, must be (B, {self.input_size})")
         h0, c0 = (0, 0) if hx is None else (hx[0]._h, hx[1]._h)
         b_ih, b_hh = _handle(self.bias_ih), _handle(self.bias_hh)
         x = lib.gd_unsqueeze(input._h, 0)
