@@ -13,6 +13,7 @@ import importlib
 import math
 import os
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -196,7 +197,7 @@ def draw(history: History, path: Path) -> bool:
     left.set(title="Loss", xlabel="step", ylabel="nats per character", ylim=(0, None))
     mib = 2**20
     right.plot(steps, np.array(history.step_bytes) / mib, color="#08519c", linewidth=1.5, label="step arena, at its fullest")
-    right.plot(steps, np.array(history.pass_bytes) / mib, color="#d94801", linewidth=1, label="arena of one pass: carried states")
+    right.plot(steps, np.array(history.pass_bytes) / mib, color="#d94801", linewidth=1, label="arena around a pass: states kept for the next step")
     right.set(title="Arena memory", xlabel="step", ylabel="MiB", ylim=(0, 1.3 * max(history.step_bytes + history.pass_bytes) / mib))
     for axes in (left, right):
         axes.grid(alpha=0.25)
@@ -243,7 +244,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--data", metavar="FILE", help="text to learn from, UTF-8 (default: Python's language reference)")
-    parser.add_argument("--steps", type=int, default=4800, help="training steps")
+    parser.add_argument("--steps", type=int, default=4000, help="training steps")
     parser.add_argument("--hidden", type=int, default=256, help="hidden units of the LSTM")
     parser.add_argument("--embedding", type=int, default=64, help="numbers per character")
     parser.add_argument("--layers", type=int, default=1, help="LSTM layers")
@@ -254,7 +255,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of weights, starts and the sample")
     parser.add_argument("--prompt", default="The ", help="what the sample begins with")
     parser.add_argument("--write", type=int, default=600, metavar="N", help="characters to sample")
-    parser.add_argument("--temperature", type=float, default=0.7, help="of the sample; lower is safer")
+    parser.add_argument("--temperature", type=float, default=0.5, help="of the sample; lower is safer")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for model and picture")
     given = parser.parse_args(words)
     if min(given.steps, given.batch, given.length) < 1:
@@ -298,7 +299,8 @@ def main(words: list[str] | None = None) -> None:
     print(f"saved and reloaded: {saved}, validation loss again {again:.4f}")
     gd.manual_seed(given.seed)
     print(f"\nwritten by the model, character by character:\n{'-' * 72}")
-    print(write(model, alphabet, given.prompt, given.write, given.temperature))
+    written = write(model, alphabet, given.prompt, given.write, given.temperature)
+    print("\n".join(textwrap.fill(line, 72) for line in written.splitlines()))
 
 
 if __name__ == "__main__":
