@@ -197,7 +197,8 @@ def draw(history: History, path: Path) -> bool:
     left.set(title="Loss", xlabel="step", ylabel="nats per character", ylim=(0, None))
     mib = 2**20
     right.plot(steps, np.array(history.step_bytes) / mib, color="#08519c", linewidth=1.5, label="step arena, at its fullest")
-    right.plot(steps, np.array(history.pass_bytes) / mib, color="#d94801", linewidth=1, label="arena around a pass: states kept for the next step")
+    kept_label = "arena around a pass: states kept for the next step"
+    right.plot(steps, np.array(history.pass_bytes) / mib, color="#d94801", linewidth=1, label=kept_label)
     right.set(title="Arena memory", xlabel="step", ylabel="MiB", ylim=(0, 1.3 * max(history.step_bytes + history.pass_bytes) / mib))
     for axes in (left, right):
         axes.grid(alpha=0.25)
