@@ -1,6 +1,6 @@
 /* argreduce.c - argmax, argmin, max_dim, min_dim: where the extreme value of a reduction stands.
  * The first NaN wins, else the first of equal values; indices count in the reduced dimensions. */
-#include "rows.h"
+#include "../rows.h"
 
 /* A result so far; the values themselves are kept by the typed functions. */
 typedef struct arg_run {

@@ -2,7 +2,7 @@
  * Ignored rows have no loss and a gradient of exactly 0; sums over rows are float64. */
 #include "../loss.h"
 
-#include "rows.h"
+#include "../rows.h"
 
 /* ---- cross_entropy ---------------------------------------------------------------------------------------
  * The loss of a row is  hard (ls - (x[label] - m)) + sum over c of q[c] (ls - (x[c] - m))  with m the largest

@@ -1,6 +1,6 @@
 /* moments.c - var and logsumexp: reductions that read their input twice.
  * var accumulates in float64 around the float64 mean; logsumexp shifts by the maximum. */
-#include "rows.h"
+#include "../rows.h"
 
 typedef struct moment_run {
     gd_walk w;

@@ -1,10 +1,10 @@
 /* rows.h - what softmax, logsumexp and the losses need of one row of n contiguous elements.
  * Each row is worked on alone and in one order, so its result does not depend on its neighbours. */
-#ifndef GRADINO_PORTABLE_ROWS_H
-#define GRADINO_PORTABLE_ROWS_H
+#ifndef GRADINO_ROWS_H
+#define GRADINO_ROWS_H
 
-#include "../reduce.h"
-#include "../scalar.h"
+#include "reduce.h"
+#include "scalar.h"
 
 enum { GD_ROW_LANES = 16 };
 

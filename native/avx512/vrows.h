@@ -1,0 +1,71 @@
+/* vrows.h - vectors and rows for softmax and the losses in AVX-512: one spelling for float32 and float64,
+ * sums and maxima of the lanes, and the row functions that softmax.h asks for. */
+#ifndef GRADINO_AVX512_VROWS_H
+#define GRADINO_AVX512_VROWS_H
+
+#include "../rows.h"
+#include "vmath.h"
+
+/* Lane 0 = all lanes joined by halves: lane l takes lane l + 8, then l + 4, l + 2, l + 1. */
+#define GD_TREE_PS(a, join)                                                                            \
+    (a = join(a, _mm512_shuffle_f32x4(a, a, 0x4e)), a = join(a, _mm512_shuffle_f32x4(a, a, 0xb1)),     \
+     a = join(a, _mm512_permute_ps(a, 0x4e)), a = join(a, _mm512_permute_ps(a, 0xb1)))
+#define GD_TREE_PD(a, join)                                                                            \
+    (a = join(a, _mm512_shuffle_f64x2(a, a, 0x4e)), a = join(a, _mm512_shuffle_f64x2(a, a, 0xb1)),     \
+     a = join(a, _mm512_permute_pd(a, 0x55)))
+
+/* Every lane = the sum or the largest of all; NaN where any lane is NaN. */
+GD_VMATH __m512 gd_sum_ps(__m512 a) { return GD_TREE_PS(a, _mm512_add_ps); }
+GD_VMATH __m512d gd_sum_pd(__m512d a) { return GD_TREE_PD(a, _mm512_add_pd); }
+GD_VMATH __m512 gd_larger_ps(__m512 a, __m512 v) { return _mm512_mask_mov_ps(_mm512_max_ps(v, a), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v); }
+GD_VMATH __m512d gd_larger_pd(__m512d a, __m512d v) { return _mm512_mask_mov_pd(_mm512_max_pd(v, a), _mm512_cmp_pd_mask(v, v, _CMP_UNORD_Q), v); }
+GD_VMATH __m512 gd_largest_ps(__m512 a) { return GD_TREE_PS(a, gd_larger_ps); }
+GD_VMATH __m512d gd_largest_pd(__m512d a) { return GD_TREE_PD(a, gd_larger_pd); }
+
+GD_VMATH float gd_first_ps(__m512 a) { return _mm512_cvtss_f32(a); }
+GD_VMATH double gd_first_pd(__m512d a) { return _mm512_cvtsd_f64(a); }
+
+/* The first n lanes, n < W. */
+#define GD_LANES_ps(n) ((__mmask16)((1u << (n)) - 1))
+#define GD_LANES_pd(n) ((__mmask8)((1u << (n)) - 1))
+
+/* For T in vectors V of W lanes, S ps or pd. Lanes past the end of a row are never loaded or stored; they
+ * hold -inf for a maximum and 0 for a sum. */
+#define GD_DEFINE_VROWS(name, T, V, W, S, MASK)                                                           \
+    GD_VMATH V load_##name(const T *x, MASK mask) { return _mm512_maskz_loadu_##S(mask, x); }             \
+    GD_VMATH V load_or_##name(const T *x, MASK mask, T other) { return _mm512_mask_loadu_##S(_mm512_set1_##S(other), mask, x); } \
+    GD_VMATH T row_max_##name(const T *x, int64_t n) {                                                    \
+        V most = _mm512_set1_##S(-(T)INFINITY);                                                           \
+        int64_t k = 0;                                                                                    \
+        for (; k + W <= n; k += W) most = gd_larger_##S(most, _mm512_loadu_##S(x + k));                   \
+        if (k < n) most = gd_larger_##S(most, load_or_##name(x + k, GD_LANES_##S(n - k), -(T)INFINITY));  \
+        return gd_first_##S(gd_largest_##S(most));                                                        \
+    }                                                                                                     \
+    GD_VMATH T row_exp_sum_##name(const T *x, T shift, T *e, int64_t n) {                                 \
+        const V by = _mm512_set1_##S(shift);                                                              \
+        V sum = _mm512_setzero_##S();                                                                     \
+        int64_t k = 0;                                                                                    \
+        for (; k + W <= n; k += W) {                                                                      \
+            const V v = gd_exp_##S##512(_mm512_sub_##S(_mm512_loadu_##S(x + k), by));                     \
+            _mm512_storeu_##S(e + k, v);                                                                  \
+            sum = _mm512_add_##S(sum, v);                                                                 \
+        }                                                                                                 \
+        if (k < n) {                                                                                      \
+            const MASK tail = GD_LANES_##S(n - k);                                                        \
+            const V v = gd_exp_##S##512(_mm512_sub_##S(load_##name(x + k, tail), by));                    \
+            _mm512_mask_storeu_##S(e + k, tail, v);                                                       \
+            sum = _mm512_mask_add_##S(sum, tail, sum, v);                                                 \
+        }                                                                                                 \
+        return gd_first_##S(gd_sum_##S(sum));                                                             \
+    }                                                                                                     \
+    GD_VMATH T row_log_##name(T s) { return gd_first_##S(gd_log_##S##512(_mm512_set1_##S(s))); }          \
+    GD_VMATH void row_scale_##name(T *y, T s, int64_t n) {                                                \
+        const V by = _mm512_set1_##S(s);                                                                  \
+        int64_t k = 0;                                                                                    \
+        for (; k + W <= n; k += W) _mm512_storeu_##S(y + k, _mm512_mul_##S(_mm512_loadu_##S(y + k), by)); \
+        if (k < n) _mm512_mask_storeu_##S(y + k, GD_LANES_##S(n - k), _mm512_mul_##S(load_##name(y + k, GD_LANES_##S(n - k)), by)); \
+    }
+GD_DEFINE_VROWS(f32, float, __m512, 16, ps, __mmask16)
+GD_DEFINE_VROWS(f64, double, __m512d, 8, pd, __mmask8)
+
+#endif
