@@ -318,8 +318,12 @@ class Arithmetic:
         return wrap(lib.gd_where(condition._h, self._h, _operand(self, other)._h))
 
     def masked_fill(self: Tensor, mask: Tensor, value: float) -> Tensor:
-        """``value`` where ``mask`` holds, else ``self``."""
-        return wrap(lib.gd_where(mask._h, _weak(self, value), self._h))
+        """The number ``value``, in the dtype of ``self``, where ``mask`` holds, else ``self``."""
+        code = lib.gd_dtype_of(self._h)
+        if code < 0:
+            raise_error()
+        whole = int(value) if value == value and abs(value) < 2**63 else 0
+        return wrap(lib.gd_where(mask._h, lib.gd_scalar(float(value), whole, code), self._h))
 
     # ---- in place, for tensors that are not part of a graph ------------------------------------------------
 

@@ -23,6 +23,7 @@ class Shaping:
     _h: int
 
     def __getitem__(self: Tensor, index: Any) -> Tensor:
+        """``self[index]``: ints, slices, None, ``...``, a bool mask or integer tensors; a view but for the last two."""
         return _indexing.get(self, index)
 
     def __setitem__(self: Tensor, index: Any, value: Any) -> None:

@@ -46,7 +46,8 @@ def reference(function: Any, spec: Spec, case: Case, arrays: list[np.ndarray | N
     """Results of `spec.ref`, or of `spec.scale`, as a tuple of arrays."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcome = function(*map(wide, arrays), **case.attributes, **({"dtype": dtype} if spec.factory else {}))
+        inputs = [None if a is None else a.astype(np.float64) if spec.out == "float" else wide(a) for a in arrays]
+        outcome = function(*inputs, **case.attributes, **({"dtype": dtype} if spec.factory else {}))
     return tuple(map(np.asarray, outcome)) if isinstance(outcome, tuple) else (np.asarray(outcome),)
 
 

@@ -244,6 +244,11 @@ def unary(name: str, ref: Callable[..., Any], low: float = -3.0, high: float = 3
     return Spec(name=name, ref=ref, domain=Domain(low, high, kinks), **(defaults | more))
 
 
+def unary_float(name: str, ref: Callable[..., Any], low: float = -3.0, high: float = 3.0, **more: Any) -> Spec:
+    """`out = f(x)`, elementwise, which makes float32 of integers and bools first."""
+    return unary(name, ref, low, high, dtypes=ALL, out="float", **more)
+
+
 def binary(name: str, ref: Callable[..., Any], **more: Any) -> Spec:
     """`out = f(a, b)`, broadcast."""
     errors = (
