@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conftest import in_arena
+from validate import in_arena
 
 import gradino as gd
 

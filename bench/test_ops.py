@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import agrees, in_arena
+from validate import agrees, in_arena
 
 import gradino as gd
 import gradino.nn.functional as F

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import steps_gradino
-from conftest import agrees, in_arena
+from validate import agrees, in_arena
 from workloads import WORKLOADS, Workload
 
 import gradino as gd
