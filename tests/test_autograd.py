@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from typing import Any
 
@@ -91,6 +92,8 @@ def chain(depth: int) -> None:
         want = 1.00001**depth
         assert abs(p.item() - want) < 1e-9 * want and abs(z.grad.item() - want) < 1e-9 * want
         assert "tensor(" in repr(p)
+        with pytest.raises(gd.GradinoError, match="leaves"):
+            copy.deepcopy(p)
         if depth == 100_000:
             assert p.item() == pytest.approx(2.7182682372, rel=1e-9)
 

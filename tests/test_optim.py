@@ -218,6 +218,20 @@ def test_lr_changes_between_steps() -> None:
         opt.step()
 
 
+def test_parameters_of_a_group_changed_by_hand_are_noticed() -> None:
+    for change in (
+        lambda o: o.param_groups[0]["params"].append(one()),
+        lambda o: o.param_groups[0]["params"].__setitem__(0, nn.Parameter(gd.ones(3))),
+        lambda o: o.param_groups[0].__setitem__("params", []),
+        lambda o: o.param_groups.append({"params": [one()], "lr": 0.1}),
+    ):
+        opt = optim.SGD([one(1.0, 0.5)], lr=0.1)
+        opt.step()
+        change(opt)
+        with pytest.raises(gd.GradinoError, match="add_param_group"):
+            opt.step()
+
+
 def test_plain_leaves_can_be_optimized() -> None:
     with gd.permanent_arena():
         x = gd.tensor([1.0, 2.0], requires_grad=True)

@@ -57,6 +57,7 @@ class Optimizer:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self._seen: list[Any] = []  # each group as the engine knows it
+        self._given: list[list[Tensor]] = []  # its parameters
 
     @property
     def _title(self) -> str:
@@ -88,6 +89,7 @@ class Optimizer:
         check(lib.gd_optimizer_add_group(self._native, handles, len(handles)))
         self.param_groups.append(group)
         self._seen.append(None)
+        self._given.append(list(tensors))
 
     def _check(self, group: dict[str, Any]) -> None:
         """Raise InvalidValueError for a setting outside its range."""
@@ -102,16 +104,24 @@ class Optimizer:
     def _prepare(self) -> Any:
         """Pass changed settings on; returns the engine's optimizer."""
         for i, group in enumerate(self.param_groups):
-            if group != self._seen[i]:
-                self._pass_on(i, group)
+            try:
+                if group == self._seen[i]:
+                    continue
+            except (GradinoError, IndexError):
+                pass  # other tensors cannot be compared, or a group was put in by hand: _pass_on says so
+            self._pass_on(i, group)
         return self._native
 
     def _pass_on(self, i: int, group: dict[str, Any]) -> None:
+        given, now = self._given[i : i + 1], list(group["params"])
+        if not given or len(given[0]) != len(now) or any(a is not b for a, b in zip(given[0], now)):
+            raise GradinoError(f"{self._title}: the parameters in param_groups[{i}] were changed: use add_param_group() or a new optimizer")
         self._check(group)
         h = self._hyper
         h.lr, h.beta1, h.beta2, h.eps, h.weight_decay, h.momentum, h.dampening, h.nesterov, h.maximize, h.amsgrad = self._settings(group)
         check(lib.gd_optimizer_set_hyper(self._native, i, h))
         self._seen[i] = {k: tuple(v) if k == "betas" else v for k, v in group.items()}  # a list may change: it never equals a tuple
+        self._seen[i]["params"] = now
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, in one pass over the slabs.
@@ -226,7 +236,7 @@ class Optimizer:
     # ---- copies ---------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        others = {k: v for k, v in self.__dict__.items() if k not in ("_native", "_hyper", "_seen")}
+        others = {k: v for k, v in self.__dict__.items() if k not in ("_native", "_hyper", "_seen", "_given")}
         return {**others, "_moments": self.state_dict()["state"]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
