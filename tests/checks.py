@@ -75,10 +75,10 @@ def check_values(spec: Spec, case: Case, dtype: str, layout: str = "contiguous")
     tensors = [None if g is None else g.tensor for g in guards]
     watched = call_with_canaries if spec.canaries else lambda call, *_, **__: call()
     got = watched(lambda: run(spec, case, tensors, dtype), what, beyond=spec.elementwise)
-    assert_results(spec, case, got, arrays, dtype, what)
     for g in guards:
         if g is not None:
             g.assert_untouched(what)
+    assert_results(spec, case, got, arrays, dtype, what)
 
 
 def check_lengths(spec: Spec, dtype: str, lengths: Any = LENGTHS) -> None:
