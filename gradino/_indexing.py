@@ -173,6 +173,6 @@ def _write_picked(a: Tensor, picks: list[tuple[int, Tensor]], value: Tensor) -> 
         return
     target, dim, index = _merge(a, picks)
     shape = target.shape[:dim] + index.shape + target.shape[dim + 1 :]
-    rows = _fit(value, shape).clone().expand(shape).reshape(target.shape[:dim] + (-1,) + target.shape[dim + 1 :])
+    rows = _fit(value, shape).clone().expand(shape).reshape(target.shape[:dim] + (index.numel(),) + target.shape[dim + 1 :])
     for at, i in enumerate(index.flatten().tolist()):
         check(lib.gd_copy_in(wrap(lib.gd_select(target._h, dim, i))._h, wrap(lib.gd_select(rows._h, dim, at))._h))
