@@ -46,6 +46,16 @@ static void find_hole(gd_arena *a) {
     gd_arena_set_hole(a, hole);
 }
 
+void gd_arena_poison(const gd_arena *a, char *from, char *to) {
+#ifdef GD_ASAN
+    if (to <= from) return;
+    GD_POISON(from, to - from);
+    for (gd_export *e = a->exports; e; e = e->next) GD_UNPOISON(e->start, e->end - e->start);
+#else
+    (void)a, (void)from, (void)to;
+#endif
+}
+
 static gd_status out_of_memory(gd_arena *a, int64_t bytes, const char *why) {
     return gd_fail(GD_ERR_MEMORY,
                    "arena '%s' is out of memory: %lld bytes requested, %lld used, %lld committed, %lld reserved%s. "
@@ -62,7 +72,9 @@ static gd_status make_room(gd_arena *a, int64_t bytes, int64_t asked) {
         hole = hole->next;
     }
     if (bytes > a->data.base + a->data.reserved - top) return out_of_memory(a, asked, "");
+    char *before = a->data.base + a->data.committed;
     if (gd_span_commit(&a->data, top + bytes - a->data.base, a->name) < 0) return out_of_memory(a, asked, " and the system gave no more");
+    gd_arena_poison(a, before, a->data.base + a->data.committed);
     a->top = top;
     a->hole = hole;
     set_limit(a);
@@ -98,6 +110,7 @@ void *gd_arena_bytes(gd_arena *a, int64_t bytes) {
     note_thread(a);
     if (__builtin_expect(a->limit - a->top < bytes, 0) && make_room(a, bytes, asked) < 0) return NULL;
     char *p = a->top;
+    GD_UNPOISON(p, asked);
     a->top += bytes;
     a->allocations++;
     if (a->top - a->data.base > a->high_water) a->high_water = a->top - a->data.base;
@@ -125,7 +138,9 @@ gd_node *gd_arena_node(gd_arena *a) {
     note_thread(a);
     if (__builtin_expect(a->node_count >= a->node_ready, 0) && grow_nodes(a) < 0) return NULL;
     gd_node *n = &a->nodes[a->node_count];
-    n->self = n->base = (gd_tensor)a->epoch << (GD_INDEX_BITS + GD_ARENA_BITS) | (gd_tensor)a->id << GD_INDEX_BITS | (gd_tensor)a->node_count;
+    gd_tensor self = (gd_tensor)a->epoch << (GD_INDEX_BITS + GD_ARENA_BITS) | (gd_tensor)a->id << GD_INDEX_BITS | (gd_tensor)a->node_count;
+    __atomic_store_n(&n->self, self, __ATOMIC_RELAXED);
+    n->base = self;
     gd_node_clear(n);
     set_node_count(a, a->node_count + 1);
     return n;
@@ -151,6 +166,7 @@ static void lower(gd_arena *a, char *top, int64_t nodes) {
 
 void gd_arena_undo(gd_arena *a, gd_place place) {
     set_node_count(a, place.nodes);
+    gd_arena_poison(a, place.top, a->top);
     a->top = place.top;
     find_hole(a);
 }
@@ -166,7 +182,10 @@ bool gd_arena_return(gd_arena *a, gd_place place) {
 
 void gd_arena_drop_bytes(gd_arena *a, char *from, char *to) {
     gd_arena_lock(a);
-    if (a->top == to) a->top = from; /* no export lies between */
+    if (a->top == to) { /* no export lies between */
+        GD_POISON(from, to - from);
+        a->top = from;
+    }
     gd_arena_unlock(a);
 }
 
@@ -190,6 +209,7 @@ static void arena_setup(gd_arena *a, gd_span data, gd_span nodes, const char *na
     a->first_epoch = a->epoch;
     snprintf(a->name, sizeof a->name, "%s", name && *name ? name : "arena");
     set_limit(a);
+    GD_POISON(data.base, data.committed);
     a->is_open = true;
 }
 

@@ -8,6 +8,23 @@
 #include "kernel.h"
 #include "status.h"
 
+/* Under the address sanitizer the free bytes of an arena are poisoned: whoever leaves a buffer is caught. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GD_ASAN 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define GD_ASAN 1
+#endif
+#ifdef GD_ASAN
+#include <sanitizer/asan_interface.h>
+#define GD_POISON(from, bytes) __asan_poison_memory_region(from, (size_t)(bytes))
+#define GD_UNPOISON(from, bytes) __asan_unpoison_memory_region(from, (size_t)(bytes))
+#else
+#define GD_POISON(from, bytes) ((void)(from), (void)(bytes))
+#define GD_UNPOISON(from, bytes) ((void)(from), (void)(bytes))
+#endif
+
 #pragma GCC visibility push(hidden)
 
 /* ---- Handles: epoch (28 bits) | arena (10 bits) | index of the node (26 bits) ------------------- */
@@ -145,6 +162,8 @@ static inline gd_tensor gd_or_return(gd_start start, gd_tensor result) {
 void gd_arena_drop_bytes(gd_arena *a, char *from, char *to);
 /* The next export that the top must step over. Lock held. */
 void gd_arena_set_hole(gd_arena *a, gd_export *hole);
+/* For the address sanitizer: the bytes between are free, but for exports. Lock held. */
+void gd_arena_poison(const gd_arena *a, char *from, char *to);
 /* Frees the memory of a closed arena whose last export is gone. */
 void gd_arena_release(gd_arena *a);
 void gd_arena_lock_all(void);   /* around fork */
@@ -162,10 +181,13 @@ bool gd_allocation_fails(void);
 /* ---- Nodes ------------------------------------------------------------------------------------------- */
 gd_node *gd_node_missing(gd_tensor h, const char *who); /* sets the error, returns NULL */
 
+/* Without the lock: another thread may be adding nodes, or giving this one's place to another tensor. */
 static inline gd_node *gd_node_peek(gd_tensor h) {
     gd_arena *a = &gd_arenas[(h >> GD_INDEX_BITS) & (GD_MAX_ARENAS - 1)];
     int64_t index = (int64_t)(h & (GD_MAX_NODES - 1));
-    return index < __atomic_load_n(&a->node_count, __ATOMIC_ACQUIRE) && a->nodes[index].self == h ? &a->nodes[index] : NULL;
+    if (index >= __atomic_load_n(&a->node_count, __ATOMIC_ACQUIRE)) return NULL;
+    gd_node *n = &a->nodes[index];
+    return __atomic_load_n(&n->self, __ATOMIC_RELAXED) == h ? n : NULL;
 }
 /* The node of a handle, or NULL with GD_ERR_STALE set. `who` names the op for the message. */
 static inline gd_node *gd_node_of(gd_tensor h, const char *who) {

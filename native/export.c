@@ -59,6 +59,7 @@ void gd_export_close(gd_export *e) {
         *(e->prev ? &e->prev->next : &a->exports) = e->next;
         *(e->next ? &e->next->prev : &a->exports_tail) = e->prev;
         if (a->hole == e) gd_arena_set_hole(a, e->next);
+        if (e->start >= a->top) gd_arena_poison(a, e->start, e->end);
         last = a->closing && !a->exports;
         gd_arena_unlock(a);
     }

@@ -61,8 +61,11 @@ gd_status gd_shape_need_int64(const gd_shape_call *c, int k) {
 }
 
 gd_status gd_shape_need_dim(const gd_shape_call *c, int k) {
-    if (c->attr->i[k] >= 0 && c->attr->i[k] < GD_DIMS) return GD_OK;
-    return gd_fail(GD_ERR_VALUE, "%s: attribute %d is %lld, must be a dimension from 0 to 3", c->name, k, (long long)c->attr->i[k]);
+    const gd_view *v = gd_in(c, 0);
+    int64_t dim = c->attr->i[k], rank = v->rank ? v->rank : 1;
+    if (dim >= GD_DIMS - rank && dim < GD_DIMS) return GD_OK;
+    return gd_fail(GD_ERR_VALUE, "%s: attribute %d is %lld, which is no dimension of shape %s: counted in four, they are %lld to 3", c->name, k,
+                   (long long)dim, gd_text_view(v), (long long)(GD_DIMS - rank));
 }
 
 gd_status gd_shape_check_range(const gd_shape_call *c, const gd_view *v, int64_t low, int64_t high, int64_t ignore, const char *what) {
@@ -213,7 +216,7 @@ gd_status gd_shape_reduce_max(gd_shape_call *c) {
 
 gd_status gd_shape_reduce_maxdim(gd_shape_call *c) {
     int64_t mask = c->attr->i[0];
-    if (mask == 0 || mask & (mask - 1)) return gd_fail(GD_ERR_VALUE, "%s: reduces one dimension, got mask %lld", c->name, (long long)mask);
+    if (mask <= 0 || mask & (mask - 1)) return gd_fail(GD_ERR_VALUE, "%s: reduces one dimension, got mask %lld", c->name, (long long)mask);
     GD_TRY(need_elements(c));
     GD_TRY(reduce_out(c, 0, gd_in(c, 0)->dtype));
     return reduce_out(c, 1, GD_INT64);

@@ -17,7 +17,7 @@ gd_status gd_shape_need_same_dtype(const gd_shape_call *c, int i, int j);
 gd_status gd_shape_need_int64(const gd_shape_call *c, int k);
 /* Every element of an int64 tensor in [low, high); `ignore` is allowed too. Names the first that is not. */
 gd_status gd_shape_check_range(const gd_shape_call *c, const gd_view *v, int64_t low, int64_t high, int64_t ignore, const char *what);
-/* Attribute i[k] is one of the four dimensions. */
+/* Attribute i[k] is a dimension of input 0, counted among the four. */
 gd_status gd_shape_need_dim(const gd_shape_call *c, int k);
 static inline bool gd_same_shape(const gd_view *a, const gd_view *b) { return memcmp(a->shape, b->shape, sizeof a->shape) == 0; }
 static inline const gd_view *gd_in(const gd_shape_call *c, int k) { return &c->in[k]->v; }

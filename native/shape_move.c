@@ -151,6 +151,7 @@ gd_status gd_shape_index_select(gd_shape_call *c) {
     GD_TRY(gd_shape_need_dim(c, 0));
     int64_t dim = c->attr->i[0];
     GD_TRY(gd_shape_need_int64(c, 1));
+    if (x->rank == 0) return gd_fail(GD_ERR_SHAPE, "index_select: a scalar has no dimension to select from");
     if (index->rank != 1) return gd_fail(GD_ERR_SHAPE, "index_select: index has shape %s, must have one dimension", gd_text_view(index));
     GD_TRY(gd_shape_check_range(c, index, -x->shape[dim], x->shape[dim], 0, "index"));
     if (x->shape[dim] == 0 && index->shape[3] > 0) return gd_fail(GD_ERR_INDEX, "index_select: dimension %lld is empty", (long long)(dim - GD_DIMS));
@@ -170,7 +171,7 @@ static gd_status need_picked(gd_shape_call *c, int64_t size) {
 gd_status gd_shape_index_add_zeros(gd_shape_call *c) {
     gd_view out = *gd_in(c, 0);
     GD_TRY(need_picked(c, c->attr->i[1]));
-    if (gd_in(c, 1)->rank != 1 || gd_in(c, 1)->shape[3] != out.shape[c->attr->i[0]])
+    if (out.rank == 0 || gd_in(c, 1)->rank != 1 || gd_in(c, 1)->shape[3] != out.shape[c->attr->i[0]])
         return gd_fail(GD_ERR_SHAPE, "%s: an index of shape %s does not fit %s", c->name, gd_text_view(gd_in(c, 1)), gd_text_view(&out));
     out.shape[c->attr->i[0]] = c->attr->i[1];
     return gd_shape_out(c, 0, out.rank, gd_logical_shape(&out), out.dtype);

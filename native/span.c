@@ -101,6 +101,7 @@ void gd_zero_pages(void *from, int64_t bytes) {
 }
 
 void gd_span_release(gd_span *s) {
+    GD_UNPOISON(s->base, s->committed);
     if (s->base) munmap(s->base, (size_t)s->reserved);
     *s = (gd_span){0};
 }

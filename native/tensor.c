@@ -59,9 +59,10 @@ gd_node *gd_node_new(gd_arena *a, const gd_view *like) {
 
 void gd_node_retag(gd_node *n) {
     gd_tensor step = (gd_tensor)1 << (GD_INDEX_BITS + GD_ARENA_BITS);
-    n->self += step;
-    if (n->self < step) n->self += step; /* epoch 0 is never used */
-    n->base = n->self;
+    gd_tensor self = n->self + step;
+    if (self < step) self += step; /* epoch 0 is never used */
+    __atomic_store_n(&n->self, self, __ATOMIC_RELAXED);
+    n->base = self;
 }
 
 int64_t gd_dim(const gd_view *v, int64_t dim, const char *who) {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from building import run
 from helpers import values
 
 import gradino as gd
@@ -20,9 +19,9 @@ from gradino import nn, optim
 pytestmark = pytest.mark.own_arenas
 
 
-def python(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def python(code: str) -> Any:
     """Runs a program in a fresh interpreter; warnings are shown."""
-    return subprocess.run([sys.executable, "-W", "always", "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, **options)
+    return run([sys.executable, "-W", "always", "-c", code])
 
 
 # ---- Nesting ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import resource
-import subprocess
 import sys
 import textwrap
 import threading
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from building import run
 from helpers import values
 
 import gradino as gd
@@ -363,7 +363,7 @@ def test_address_space_limits_are_reported_and_survived() -> None:
                 print(error)
             print((gd.ones(10) + 1).sum().item() if arena.reset() is None else "")
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    done = run([sys.executable, "-c", textwrap.dedent(code)])
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "refused to reserve 1099511627776 bytes" in lines[0] and "ulimit" in lines[0], lines
@@ -383,6 +383,6 @@ def test_import_under_an_address_space_limit() -> None:
             model(gd.ones(4, 3)).sum().backward()
         print(gd.permanent_arena().stats().reserved < 1 << 30, model.weight.grad.tolist())
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    done = run([sys.executable, "-c", textwrap.dedent(code)])
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "True [[4.0, 4.0, 4.0], [4.0, 4.0, 4.0]]"
