@@ -6,6 +6,7 @@ partly with the modules.
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -19,6 +20,28 @@ from gradino import nn
 from gradino.nn import functional as F
 
 NAN, INF = float("nan"), float("inf")
+
+# ---- N06: variance with a large mean -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", [0.0, 100.0, 1000.0, 10000.0, 80000.0, 1e7])
+@pytest.mark.parametrize("width", [4, 16, 4096])
+def test_n06_variance_with_a_large_mean(mean: float, width: int, isa: str) -> None:
+    """Against float64 on the float32 inputs; a constant row has variance exactly 0, forward and backward finite."""
+    rows = (mean + np.arange(width) * (1.0 if mean > 20000 else 1e-3)).astype(np.float32)
+    for a in (np.stack([rows, rows[::-1]]), np.full((2, width), 1234.0 + mean, np.float32)):
+        want = a.astype(np.float64).var(1, ddof=1)
+        x = gd.tensor(a, requires_grad=True)
+        got = x.var(1)
+        assert_close(got, want, rtol=1e-6, what=f"mean {mean}, width {width}, {isa}")
+        got.sum().backward()
+        exact = a.astype(np.float64)
+        slope = 2 * (exact - exact.mean(1, keepdims=True)) / (width - 1)
+        rounding = 2 * abs(exact).max() * 2.0**-23 / (width - 1)  # the mean is a float32 there
+        assert_close(x.grad, slope, rtol=1e-5, atol=rounding, what=f"gradient, mean {mean}, width {width}, {isa}")
+        columns = gd.tensor(np.ascontiguousarray(a.T))
+        assert_close(columns.var(0), want, rtol=1e-6, what=f"columns, mean {mean}, width {width}, {isa}")
+
 
 # ---- N08: NaN stays ------------------------------------------------------------------------------------------
 
@@ -191,6 +214,9 @@ def test_p01_arrays_become_tensors() -> None:
             assert type(result) is gd.Tensor and result.requires_grad
             assert_close(result, want, rtol=1e-6, what=f"array of shape {a.shape}")
     assert (np.ones(2, np.float32) @ t).item() == 7
+    for scalar in (np.float32(2), 2.0):
+        with pytest.raises((TypeError, ValueError)):
+            scalar @ t
     with pytest.raises(TypeError, match="index"):
         [2.0, 2.0] * t
     assert isinstance(np.ones(2, np.float64) * t, gd.Tensor)
@@ -299,6 +325,29 @@ def test_m02_the_owner_may_go_first() -> None:
     x = gd.from_numpy(a)
     del a
     assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+# ---- I03: the values of views, not their memory ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["numpy", "tolist", "pickle", "contiguous", "item by item"])
+def test_i03_views_read_as_their_logical_values(way: str) -> None:
+    grid = gd.arange(12).reshape(3, 4)
+    views = {
+        "transpose": (gd.arange(6).reshape(3, 2).T, [[0, 2, 4], [1, 3, 5]]),
+        "every second column": (grid[:, ::2], [[0, 2], [4, 6], [8, 10]]),
+        "expand": (gd.tensor([1, 2]).expand(4, 2), [[1, 2]] * 4),
+        "offset": (grid[1:, 2:], [[6, 7], [10, 11]]),
+    }
+    reads: dict[str, Any] = {
+        "numpy": lambda t: t.numpy().tolist(),
+        "tolist": lambda t: t.tolist(),
+        "pickle": lambda t: pickle.loads(pickle.dumps(t)).tolist(),
+        "contiguous": lambda t: t.contiguous().flatten().reshape(t.shape).tolist(),
+        "item by item": lambda t: [[t[i, j].item() for j in range(t.shape[1])] for i in range(t.shape[0])],
+    }
+    for name, (view, want) in views.items():
+        assert reads[way](view) == want, f"{name} by {way}"
 
 
 # ---- A07: overlapping writes ----------------------------------------------------------------------------------
