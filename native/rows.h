@@ -8,6 +8,10 @@
 
 enum { GD_ROW_LANES = 16 };
 
+/* The blocks of a row: elements first .. first + n. */
+#define GD_EACH_BLOCK(count) \
+    for (int64_t first = 0, n = 0; first < (count) && (n = (count) - first < GD_BLOCK ? (count) - first : GD_BLOCK); first += n)
+
 /* The largest and the smallest element; NaN if any is NaN. Floats are compared as integers of the same
  * order, in which NaNs stand beyond the infinities: compilers vectorise that, and zeros have an order. */
 #define GD_DEFINE_ROW_EXTREMES(name, T, I, SIGN, INF)                                \

@@ -14,7 +14,7 @@
 #ifndef GRADINO_SOFTMAX_H
 #define GRADINO_SOFTMAX_H
 
-#include "reduce.h"
+#include "rows.h"
 
 /* A row of n elements is worked on in blocks, gathered to buffers where it is not contiguous. */
 typedef struct gd_softmax_run {
@@ -37,9 +37,6 @@ static inline void gd_softmax_scatter(char *out, int64_t step, const void *value
     if (bytes == 4) for (int64_t k = 0; k < n; k++) memcpy(out + (first + k) * step * 4, v + 4 * k, 4);
     else for (int64_t k = 0; k < n; k++) memcpy(out + (first + k) * step * 8, v + 8 * k, 8);
 }
-
-#define GD_EACH_BLOCK(count) \
-    for (int64_t first = 0, n = 0; first < (count) && (n = (count) - first < GD_BLOCK ? (count) - first : GD_BLOCK); first += n)
 
 /* ---- softmax: exp(x - max) / sum; log_softmax: x - max - log sum ---------------------------------------- */
 

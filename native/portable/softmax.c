@@ -1,19 +1,8 @@
 /* softmax.c - softmax, log_softmax and their gradients: the row functions; softmax.h makes the kernels of them.
  * Loops that compilers vectorise, with sums in fixed lanes. */
-#include "../rows.h"
+#include "prows.h"
 
 #define DEFINE_ROWS(name, T)                                                                              \
-    static inline T row_max_##name(const T *x, int64_t n) { return gd_row_max_##name(x, n); }             \
-    static inline T row_exp_sum_##name(const T *x, T shift, T *e, int64_t n) {                            \
-        T sum;                                                                                            \
-        gd_row_exp_##name(x, shift, e, n);                                                                \
-        GD_ROW_SUM(sum, T, n, e[k]);                                                                      \
-        return sum;                                                                                       \
-    }                                                                                                     \
-    static inline T row_log_##name(T s) { return gd_log_##name(s); }                                      \
-    static inline void row_scale_##name(T *y, T s, int64_t n) {                                           \
-        for (int64_t k = 0; k < n; k++) y[k] *= s;                                                        \
-    }                                                                                                     \
     static inline void row_shift_##name(const T *x, T a, T b, T *y, int64_t n) {                          \
         for (int64_t k = 0; k < n; k++) y[k] = x[k] - a - b;                                              \
     }                                                                                                     \
@@ -23,8 +12,9 @@
         return sum;                                                                                       \
     }                                                                                                     \
     static inline T row_dot_##name(const T *g, const T *y, int64_t n) {                                   \
-        T sum;                                                                                            \
-        GD_ROW_SUM(sum, T, n, g[k] == 0 ? 0 : g[k] * y[k]);                                               \
+        T sum, term[GD_BLOCK];                                                                            \
+        for (int64_t k = 0; k < n; k++) term[k] = g[k] == 0 ? 0 : g[k] * y[k];                            \
+        GD_ROW_SUM(sum, T, n, term[k]); /* which must not choose itself */                                \
         return sum;                                                                                       \
     }                                                                                                     \
     static inline bool row_any_##name(const T *g, int64_t n) {                                            \
