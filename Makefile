@@ -16,7 +16,7 @@ PARTS := setup.py pyproject.toml gradino/_version.py $(shell find native -name '
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 
-demo: $(VENV)/with-examples ## build, install into .venv, train the character LSTM
+demo: $(VENV)/with-demo ## build, install into .venv, train the character LSTM
 	$(BIN)/python examples/char_lstm.py
 
 test: $(VENV)/with-test ## run the test suite
