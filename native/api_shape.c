@@ -202,8 +202,8 @@ static gd_tensor cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor wei
         int64_t rest = 1, classes = x->v.shape[GD_DIMS - rank + 1];
         for (int64_t d = 0; d < rank; d++) {
             int64_t size = x->v.shape[GD_DIMS - rank + d];
-            if (!probabilities && d != 1 && size != shape[d ? d - 1 : 0]) {
-                gd_fail(GD_ERR_SHAPE, "cross_entropy: logits are %s, target is %s: they must agree outside the class dimension (the second)", gd_text_view(&x->v),
+            if (probabilities ? size != shape[d] : d != 1 && size != shape[d ? d - 1 : 0]) {
+                gd_fail(GD_ERR_SHAPE, "cross_entropy: logits are %s, target is %s: they must agree outside the class dimension (the second), probabilities there too", gd_text_view(&x->v),
                         gd_text_view(&t->v));
                 return 0;
             }

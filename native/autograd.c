@@ -34,14 +34,15 @@ static gd_status check_saved(const gd_node *n, const gd_op_row *row) {
         if (!n->in[k] || !(row->saves & (k < 16 ? 1u << k : 0))) continue;
         gd_node *in = gd_node_of(n->in[k], row->name);
         if (!in) return gd_last_status();
-        if (gd_storage_version(in) != n->in_version[k])
+        if (!gd_input_unchanged(n, k, in))
             return gd_fail(GD_ERR, "backward: input %u of `%s`, of shape %s, was changed in place after it was used (version %u, now %u), so its gradient cannot "
                                    "be computed. Change a .clone(), or run optimizer.step() after backward()",
-                           k, row->name, gd_text_view(&in->v), n->in_version[k], gd_storage_version(in));
+                           k, row->name, gd_text_view(&in->v), n->in_version[k] & ~GD_TRACKED, gd_storage_version(in) & ~GD_TRACKED);
     }
-    if (row->saves & GD_SAVES_OUT && !(row->flags & GD_OP_VIEW) && n->version != n->own_version)
-        return gd_fail(GD_ERR, "backward: the result of `%s`, of shape %s, was changed in place after it was computed, so its gradient cannot be computed. "
-                               "Change a .clone() instead", row->name, gd_text_view(&n->v));
+    for (int k = 0; k < n->nout; k++)
+        if (row->saves & (uint32_t)GD_SAVES_OUT << k && n[k].version != n[k].own_version)
+            return gd_fail(GD_ERR, "backward: the result of `%s`, of shape %s, was changed in place after it was computed, so its gradient cannot be computed. "
+                                   "Change a .clone() instead", row->name, gd_text_view(&n[k].v));
     return GD_OK;
 }
 
@@ -59,7 +60,7 @@ static gd_status discover(gd_backward_run *run, gd_node *root) {
             run->stack.count--;
             bool leads = run->to_leaves, wanted = false; /* its vjp will run; it is one of the inputs asked for */
             for (uint32_t k = 0; n->in && k < n->nin && !leads; k++) {
-                gd_node *in = n->in[k] ? gd_node_peek(n->in[k]) : NULL;
+                gd_node *in = gd_tracked_input(n, k);
                 leads = in && in->stamp == run->stamp && gd_primary(in)->work & GD_USEFUL;
             }
             for (int k = 0; k < n->nout; k++) wanted |= n[k].capture != 0;
@@ -79,8 +80,8 @@ static gd_status discover(gd_backward_run *run, gd_node *root) {
             if (!n->in[k]) continue;
             gd_node *in = gd_node_of(n->in[k], row->name);
             if (!in) return gd_last_status();
-            if (!(in->flags & GD_REQUIRES_GRAD)) {
-                if (run->optimizer && in->base != in->self) gd_storage(in)->work |= GD_LATER;
+            if (!gd_tracked_input(n, k)) { /* of a parameter, a detached view say: no gradient waits for this op to have read it */
+                if (run->optimizer) gd_storage(in)->work |= GD_LATER;
                 continue;
             }
             gd_node *p = gd_primary(in);
@@ -106,14 +107,15 @@ static gd_status process(gd_backward_run *run, gd_node *n) {
     if (n->in) {
         bool wanted = any && run->to_leaves;
         for (uint32_t k = 0; any && k < n->nin && !wanted; k++) wanted = gd_vjp_needs(&v, (int)k);
+        if (wanted) GD_TRY(check_saved(n, &gd_ops[n->op])); /* again: a gradient that it read may have grown since */
         if (wanted) GD_TRY(gd_ops[n->op].vjp(&v));
         if (wanted && !run->retain_graph && gd_ops[n->op].saves) {
             GD_TRY(gd_backward_note(run, n));
             n->flags |= GD_FREED;
         }
         for (uint32_t k = 0; k < n->nin; k++) {
-            gd_node *in = n->in[k] ? gd_node_peek(n->in[k]) : NULL;
-            if (!in || !(in->flags & GD_REQUIRES_GRAD)) continue;
+            gd_node *in = gd_tracked_input(n, k);
+            if (!in) continue;
             gd_node *p = gd_primary(in);
             if (--p->pending == 0) GD_TRY(gd_backward_push(run, p));
         }

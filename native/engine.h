@@ -50,17 +50,20 @@ enum gd_node_work {
     GD_OWNED = 1 << 1,   /* `acc` belongs to this node alone, may be added to in place */
     GD_USEFUL = 1 << 2,  /* a wanted input is reachable from here */
     GD_LATER = 1 << 3,   /* a parameter that other gradients still read, to be updated at the end */
-    GD_ENTERED = 1 << 4  /* its inputs are known or being discovered */
+    GD_ENTERED = 1 << 4, /* its inputs are known or being discovered */
+    GD_WRITTEN = 1 << 5  /* `acc` was written straight into the gradient buffer */
 };
 
 enum { GD_SMALL_IN = 4 };
+enum { GD_VERSION_BITS = 31 };
+#define GD_TRACKED (1u << GD_VERSION_BITS)
 
 /* One tensor: descriptor and graph node. `v` stands first: a node is a kernel's view. */
 typedef struct gd_node {
     gd_view v;
     gd_tensor self, base;       /* base: the tensor that owns the storage (itself unless a view) */
     gd_tensor *in;              /* recorded inputs (in_small or arena memory), NULL when not recorded */
-    uint32_t *in_version;       /* storage version of each input when it was read */
+    uint32_t *in_version;       /* storage version of each input when it was read; GD_TRACKED where it required grad then */
     gd_tensor in_small[GD_SMALL_IN];
     uint32_t version_small[GD_SMALL_IN];
     gd_attr attr;
@@ -202,6 +205,16 @@ static inline uint32_t gd_storage_version(gd_node *n) {
     gd_node *s = gd_storage(n);
     return s ? s->version : 0;
 }
+/* The node of input k if a gradient may go there, else NULL: one that was frozen when the op was recorded gets
+ * none later on, and neither does one that is frozen now. */
+static inline gd_node *gd_tracked_input(const gd_node *n, uint32_t k) {
+    gd_node *in = n->in[k] && n->in_version[k] & GD_TRACKED ? gd_node_peek(n->in[k]) : NULL;
+    return in && in->flags & GD_REQUIRES_GRAD ? in : NULL;
+}
+/* Whether input k's storage (of node `in`) is still as it was when the op read it. */
+static inline bool gd_input_unchanged(const gd_node *n, uint32_t k, gd_node *in) {
+    return ((gd_storage_version(in) ^ n->in_version[k]) & ~GD_TRACKED) == 0;
+}
 /* All but handle and view, as of a new leaf. */
 static inline void gd_node_clear(gd_node *n) {
     n->in = NULL;
@@ -225,12 +238,16 @@ static inline bool gd_is_float(int dtype) { return dtype == GD_FLOAT32 || dtype 
 gd_status gd_view_init(gd_view *v, int64_t rank, const int64_t *shape, int dtype, const char *who);
 /* A new tensor in an arena, contents undefined; NULL with an error set. */
 gd_node *gd_node_new(gd_arena *a, const gd_view *like);
+/* Bytes a view reaches, from `start` on; start is its first address where strides are negative too. */
+int64_t gd_view_bytes(const gd_view *v, char **start);
+/* Whether the memory two views reach may be shared. */
+bool gd_views_overlap(const gd_view *a, const gd_view *b);
 /* Dimension of the four for a logical one that may be negative; < 0 with an error set. */
 int64_t gd_dim(const gd_view *v, int64_t dim, const char *who);
 
 /* ---- Ops ------------------------------------------------------------------------------------------------ */
 enum gd_op_flag { GD_OP_VIEW = 1, GD_OP_EW = 2, GD_OP_INTERNAL = 4, GD_OP_OPTIONAL = 8 /* some inputs may be absent */ };
-enum { GD_VARIADIC = -1, GD_SAVES_OUT = 1 << 16 };
+enum { GD_VARIADIC = -1, GD_SAVES_OUT = 1 << 16 /* the first output; << k: the k-th */ };
 
 /* What a shape rule sees and fills. */
 typedef struct gd_shape_call {
@@ -238,6 +255,7 @@ typedef struct gd_shape_call {
     gd_node *const *in; /* NULL where absent */
     int nin;
     gd_attr *attr;      /* a rule may normalise attributes */
+    const void *dest;   /* where the caller wants the first output, or NULL */
     gd_view out[GD_MAX_OUT];
     int nout;           /* preset to the op's */
     int64_t workspace;  /* bytes the kernel needs */
@@ -286,8 +304,9 @@ typedef struct gd_vjp {
 bool gd_vjp_needs(const gd_vjp *v, int k);
 /* Hands gradient g to input k. g 0 means that making it failed. */
 gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g);
-/* Memory of input k's gradient if an op may write it directly, else NULL; *accumulate: add to it. */
-void *gd_vjp_dest(const gd_vjp *v, int k, bool *accumulate);
+/* Memory of input k's gradient if an op on a and b (or a alone) may write it directly, else NULL. *accumulate: it
+ * must add to what is there; NULL if it cannot. What the op makes must then be given to input k. */
+void *gd_vjp_dest(gd_vjp *v, int k, gd_tensor a, gd_tensor b, bool *accumulate);
 /* Adds g to the slice (start, step per dimension of the four) of input 0's gradient, in place. */
 gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const int64_t *step);
 
@@ -314,6 +333,8 @@ gd_tensor gd_param_state_tensor(gd_node *n, int which);
 /* While a parameter is held its place in the slab is not used again, even if it is freed. */
 void gd_param_hold(gd_param *p);
 void gd_param_drop(gd_param *p);
+/* A gradient with a graph stands beside the slab: takes over into the slab what was written to it in place. */
+void gd_grad_settle(gd_node *n);
 /* Memory for amsgrad's maximum. */
 gd_status gd_param_amsgrad(gd_param *p);
 void gd_param_lock(void);   /* around fork */

@@ -7,14 +7,6 @@
 static char *round_down(char *p) { return (char *)((uintptr_t)p & ~(uintptr_t)(GD_ALIGN - 1)); }
 static char *round_up(char *p) { return round_down(p + GD_ALIGN - 1); }
 
-/* Bytes from a view's first element to the end of its last; 0 if it has none. */
-static int64_t extent(const gd_view *v) {
-    if (gd_numel(v) == 0) return 0;
-    int64_t last = 0;
-    for (int d = 0; d < GD_DIMS; d++) last += (v->shape[d] - 1) * v->strides[d];
-    return (last + 1) * gd_dtype_bytes(v->dtype);
-}
-
 /* Into the arena's list, which is sorted by address. Lock held. */
 static void insert(gd_arena *a, gd_export *e) {
     gd_export *before = a->exports_tail;
@@ -34,7 +26,9 @@ gd_export *gd_export_open(gd_tensor t) {
         return NULL;
     }
     /* Only what this view reaches: a small part of a large tensor does not hold on to all of it. */
-    *e = (gd_export){.start = round_down(n->v.data), .end = round_up((char *)n->v.data + extent(&n->v))};
+    char *start;
+    int64_t bytes = gd_view_bytes(&n->v, &start);
+    *e = (gd_export){.start = round_down(start), .end = round_up(start + bytes)};
     gd_node *storage = gd_storage(n);
     gd_arena *a = gd_arena_by_handle(storage->self);
     gd_arena_lock(a);

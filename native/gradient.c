@@ -48,9 +48,8 @@ void gd_backward_put_back(gd_backward_run *run) {
 
 bool gd_vjp_needs(const gd_vjp *v, int k) {
     gd_node *n = v->node;
-    if ((uint32_t)k >= n->nin || !n->in[k]) return false;
-    gd_node *in = gd_node_peek(n->in[k]);
-    return in && in->flags & GD_REQUIRES_GRAD && (v->run->to_leaves || gd_primary(in)->work & GD_USEFUL);
+    gd_node *in = (uint32_t)k < n->nin ? gd_tracked_input(n, (uint32_t)k) : NULL;
+    return in && (v->run->to_leaves || gd_primary(in)->work & GD_USEFUL);
 }
 
 static gd_tensor add_new(gd_tensor a, gd_tensor b) { return GD_RECORD(add, NULL, a, b); }
@@ -119,15 +118,43 @@ gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const 
     return GD_OK;
 }
 
-void *gd_vjp_dest(const gd_vjp *v, int k, bool *accumulate) {
-    gd_node *in = gd_node_peek(v->node->in[k]);
+/* The buffer of a parameter's gradient. */
+static gd_view grad_buffer(const gd_node *n) {
+    gd_view buffer = n->v; /* contiguous, as all parameters are */
+    buffer.data = n->param->ptr[1];
+    return buffer;
+}
+
+void *gd_vjp_dest(gd_vjp *v, int k, gd_tensor a, gd_tensor b, bool *accumulate) {
+    gd_node *in = gd_node_peek(v->node->in[k]), *na = gd_node_peek(a), *nb = gd_node_peek(b);
     const gd_backward_run *run = v->run;
+    bool had = (in->flags & GD_GRAD_SET) != 0;
     if (!in->param || in->pending != 1 || in->acc || in->capture || run->create_graph || !run->to_leaves || run->optimizer) return NULL;
-    *accumulate = (in->flags & GD_GRAD_SET) != 0;
-    return in->param->ptr[1];
+    if (had && (!accumulate || in->grad)) return NULL;
+    gd_view buffer = grad_buffer(in); /* which the op may not read meanwhile */
+    if ((na && gd_views_overlap(&buffer, &na->v)) || (nb && gd_views_overlap(&buffer, &nb->v))) return NULL;
+    if (accumulate) *accumulate = had;
+    in->work |= GD_WRITTEN;
+    return buffer.data;
 }
 
 /* ---- Gradients that have arrived --------------------------------------------------------------------------- */
+
+/* Adds g to a gradient that is there. They may share memory, as in x.T.backward(x.grad). */
+static gd_status add_arrived(gd_backward_run *run, gd_view *to, const gd_view *g) {
+    bool same = g->data == to->data && memcmp(g->strides, to->strides, sizeof g->strides) == 0;
+    if (same || !gd_views_overlap(to, g)) {
+        add_in_place(to, g);
+        return GD_OK;
+    }
+    gd_view like;
+    GD_TRY(gd_view_init(&like, g->rank, gd_logical_shape(g), g->dtype, "backward"));
+    gd_node *copy = gd_node_new(run->arena, &like);
+    if (!copy) return gd_last_status();
+    gd_copy_view(&copy->v, g);
+    add_in_place(to, &copy->v);
+    return GD_OK;
+}
 
 /* A tensor of n's shape in n's own arena, holding g. */
 static gd_status own_grad(gd_backward_run *run, gd_node *n, const gd_node *g) {
@@ -150,10 +177,8 @@ static gd_status own_grad(gd_backward_run *run, gd_node *n, const gd_node *g) {
 
 static gd_status param_arrived(gd_backward_run *run, gd_node *n, gd_node *g) {
     gd_param *p = n->param;
-    gd_view buffer = n->v;
-    GD_TRY(gd_view_init(&buffer, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward"));
-    buffer.data = p->ptr[1];
-    bool had = (n->flags & GD_GRAD_SET) != 0, apply = run->optimizer && !(n->work & GD_LATER) && gd_optimizer_has(run->optimizer, n->self);
+    gd_view buffer = grad_buffer(n);
+    bool had = (n->flags & GD_GRAD_SET) != 0, apply = run->optimizer && !(gd_storage(n)->work & GD_LATER) && gd_optimizer_has(run->optimizer, n->self);
     if (apply && !had) {
         const void *data = g->v.data;
         if (!gd_is_contiguous(&g->v)) {
@@ -165,9 +190,10 @@ static gd_status param_arrived(gd_backward_run *run, gd_node *n, gd_node *g) {
         return GD_OK;
     }
     if (!apply) GD_TRY(gd_backward_note(run, n));
+    gd_grad_settle(n);
     n->grad = 0; /* from here on it is the slab's */
-    if (g->v.data != p->ptr[1]) {
-        if (had) add_in_place(&buffer, &g->v);
+    if (!(n->work & GD_WRITTEN)) {
+        if (had) GD_TRY(add_arrived(run, &buffer, &g->v));
         else gd_copy_view(&buffer, &g->v);
     }
     n->flags |= GD_GRAD_SET;
@@ -183,12 +209,10 @@ static gd_status param_arrived(gd_backward_run *run, gd_node *n, gd_node *g) {
 /* What .grad holds, as a tensor that later sums do not write to; 0 with an error set. */
 static gd_tensor grad_so_far(const gd_backward_run *run, gd_node *n) {
     if (n->grad && (!n->param || gd_node_peek(n->grad))) return n->grad;
-    gd_view like = n->v;
-    if (gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward") < 0) return 0;
-    gd_node *copy = gd_node_new(run->arena, &like);
+    gd_view buffer = grad_buffer(n);
+    gd_node *copy = gd_node_new(run->arena, &buffer);
     if (!copy) return 0;
-    like.data = n->param->ptr[1];
-    gd_copy_view(&copy->v, &like);
+    gd_copy_view(&copy->v, &buffer);
     return copy->self;
 }
 
@@ -207,7 +231,7 @@ static gd_status leaf_arrived(gd_backward_run *run, gd_node *n) {
     if (!(n->flags & GD_GRAD_SET)) return own_grad(run, n, g);
     gd_node *old = gd_node_of(n->grad, "backward");
     if (!old) return gd_last_status();
-    add_in_place(&old->v, &g->v);
+    GD_TRY(add_arrived(run, &old->v, &g->v));
     old->version++;
     return GD_OK;
 }

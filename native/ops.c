@@ -5,7 +5,8 @@
 #define gd_vjp_none NULL
 
 enum {
-    I0 = 1 << 0, I1 = 1 << 1, I2 = 1 << 2, I3 = 1 << 3, I4 = 1 << 4, I7 = 1 << 7, O = GD_SAVES_OUT,
+    I0 = 1 << 0, I1 = 1 << 1, I2 = 1 << 2, I3 = 1 << 3, I4 = 1 << 4, I7 = 1 << 7,
+    O = GD_SAVES_OUT, O1 = O << 1, O2 = O << 2, O3 = O << 3, O4 = O << 4,
     VIEW = GD_OP_VIEW, EW = GD_OP_EW, INTERNAL = GD_OP_INTERNAL, OPTIONAL = GD_OP_OPTIONAL, VARIADIC = GD_VARIADIC
 };
 

@@ -153,7 +153,7 @@ static void step_group(gd_optimizer *o, group *g) {
         do { /* the longest run from here */
             bytes += n->param->bytes;
             g->entries[end].step = step;
-            n->version++;
+            gd_storage(n)->version++;
             if (++end == g->count) break;
             n = gd_node_peek(g->entries[end].parameter);
         } while (n->flags & GD_GRAD_SET && g->entries[end].step + 1 == step && continues(first, n->param, bytes));
@@ -169,7 +169,9 @@ gd_status gd_optimizer_step(gd_optimizer *o) {
         for (int64_t i = 0; i < g->count; i++) {
             gd_node *n = gd_node_of(g->entries[i].parameter, "optimizer step");
             if (!n) return gd_last_status();
-            if (n->flags & GD_GRAD_SET) GD_TRY(prepare(o, &g->hyper, n, &g->entries[i]));
+            if (!(n->flags & GD_GRAD_SET)) continue;
+            GD_TRY(prepare(o, &g->hyper, n, &g->entries[i]));
+            gd_grad_settle(n);
         }
     }
     for (int64_t k = 0; k < o->count; k++) step_group(o, &o->groups[k]);
@@ -183,7 +185,7 @@ gd_status gd_optimizer_apply(gd_optimizer *o, gd_node *n, const void *grad) {
     bool first = !(n->param->used >> 2 & 1);
     update(o, &g->hyper, n->param, grad, gd_numel(&n->v) * gd_dtype_bytes(n->v.dtype), ++e->step, first);
     n->param->used |= regions_used(o, &g->hyper);
-    n->version++;
+    gd_storage(n)->version++;
     return GD_OK;
 }
 
@@ -194,17 +196,19 @@ gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which
     if (!s) return gd_last_status();
     if (memcmp(s->v.shape, n->v.shape, sizeof n->v.shape) != 0)
         return gd_fail(GD_ERR_SHAPE, "optimizer: state of shape %s for a parameter of shape %s", gd_text_view(&s->v), gd_text_view(&n->v));
+    gd_start start = gd_here(); /* a copy: the value may be the very moments that are forgotten now */
+    gd_tensor copy = GD_RECORD(copy, NULL, value);
+    if (!copy || (which == GD_MAX_SQUARE && gd_param_amsgrad(n->param) < 0)) return gd_or_return(start, 0), gd_last_status();
     if (n->param->owner != o) {
         forget_moments(n->param);
         n->param->owner = o;
     }
     e->has_moments = true;
-    if (which == GD_MAX_SQUARE) GD_TRY(gd_param_amsgrad(n->param));
-    gd_view to;
-    GD_TRY(gd_view_init(&to, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "optimizer"));
+    gd_view to = n->v;
     to.data = which < GD_REGIONS ? n->param->ptr[which] : n->param->max_exp_avg_sq;
-    gd_copy_view(&to, &s->v);
+    gd_copy_view(&to, &gd_node_peek(copy)->v);
     n->param->used |= (uint8_t)(1 << which);
+    gd_arena_return(start.arena, start.place);
     return GD_OK;
 }
 
@@ -214,7 +218,7 @@ gd_status gd_optimizer_zero_grad(gd_optimizer *o) {
             gd_node *n = gd_node_of(o->groups[k].entries[i].parameter, "zero_grad");
             if (!n) return gd_last_status();
             gd_grad_clear(n);
-            n->work &= (uint8_t)~GD_LATER;
+            gd_storage(n)->work &= (uint8_t)~GD_LATER;
         }
     return GD_OK;
 }

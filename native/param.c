@@ -305,6 +305,14 @@ void gd_grad_clear(gd_node *n) {
     n->grad = 0;
 }
 
+void gd_grad_settle(gd_node *n) {
+    gd_node *g = n->grad ? gd_node_peek(n->grad) : NULL;
+    if (!g || !gd_storage_version(g)) return; /* nothing was written since backward made it */
+    gd_view buffer = n->v;
+    buffer.data = n->param->ptr[1];
+    gd_copy_view(&buffer, &g->v);
+}
+
 gd_tensor gd_get_grad(gd_tensor t) {
     gd_node *n = gd_node_of(t, "grad");
     if (!n || !(n->flags & GD_GRAD_SET)) return 0;
@@ -333,9 +341,9 @@ gd_status gd_set_grad(gd_tensor t, gd_tensor grad) {
     GD_TRY(gd_view_init(&to, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "grad"));
     if (n->param) {
         to.data = n->param->ptr[1];
-        bool own = n->param->state[1] && g->base == n->param->state[1];
-        if (own && g->v.data == to.data && gd_is_contiguous(&g->v)) return GD_OK; /* p.grad = p.grad */
-        if (own) GD_TRY(gd_copy_overlapping(&to, &g->v, "grad"));
+        bool own = g->self == n->param->state[1];
+        if (own && n->flags & GD_GRAD_SET && !n->grad) return GD_OK; /* p.grad = p.grad */
+        if (gd_views_overlap(&to, &g->v)) GD_TRY(gd_copy_overlapping(&to, &g->v, "grad"));
         else gd_copy_view(&to, &g->v);
         gd_grad_clear(n); /* the old one, if somebody holds it */
         n->param->used |= 2;

@@ -57,7 +57,7 @@ static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, 
     return ok ? GD_OK : gd_last_status();
 }
 
-/* Remembers inputs, their storage versions and the attributes for backward. */
+/* Remembers inputs, their storage versions, which of them require grad, and the attributes for backward. */
 static void remember(gd_node *n, int op, const gd_tensor *in, gd_node *const *nodes, int64_t nin, const gd_attr *attr) {
     n->nin = (uint32_t)nin;
     if (nin <= GD_SMALL_IN) {
@@ -66,7 +66,8 @@ static void remember(gd_node *n, int op, const gd_tensor *in, gd_node *const *no
     }
     for (int64_t k = 0; k < nin; k++) {
         n->in[k] = in[k];
-        n->in_version[k] = nodes[k] ? gd_storage_version(nodes[k]) : 0;
+        n->in_version[k] = nodes[k] ? gd_storage_version(nodes[k]) & ~GD_TRACKED : 0;
+        if (nodes[k] && nodes[k]->flags & GD_REQUIRES_GRAD) n->in_version[k] |= GD_TRACKED;
     }
     n->attr = *attr;
     n->op = (int16_t)op;
@@ -89,6 +90,7 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     c.in = nodes;
     c.nin = (int)nin;
     c.attr = &attr;
+    c.dest = dest;
     c.nout = row->nout;
     c.workspace = 0;
     c.op = op;

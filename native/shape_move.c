@@ -88,7 +88,7 @@ gd_status gd_shape_expand(gd_shape_call *c) {
                            gd_text_shape(rank, c->attr->i));
         if (size != v->shape[d]) out.strides[d] = 0;
         out.shape[d] = size;
-        if (__builtin_mul_overflow(count, size, &count)) return gd_fail(GD_ERR_MEMORY, "expand: %s has more elements than 2^63", gd_text_shape(rank, c->attr->i));
+        if (__builtin_mul_overflow(count, size ? size : 1, &count)) return gd_fail(GD_ERR_MEMORY, "expand: %s has more elements than 2^63", gd_text_shape(rank, c->attr->i));
     }
     return view_out(c, &out);
 }

@@ -79,6 +79,7 @@ gd_status gd_shape_matmul(gd_shape_call *c) {
     const gd_view *a = gd_in(c, 0), *b = gd_in(c, 1);
     GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
     if (a->dtype == GD_BOOL) return gd_fail(GD_ERR_DTYPE, "matmul: not for bool");
+    if (c->attr->i[0] && !c->dest) return gd_fail(GD_ERR_VALUE, "matmul: there is nothing to accumulate into");
     if (a->rank < 2 || b->rank < 2 || a->shape[3] != b->shape[2])
         return gd_fail(GD_ERR_SHAPE, "matmul: a is %s, b is %s: the last dimension of a must equal the last but one of b", gd_text_view(a), gd_text_view(b));
     int64_t shape[GD_DIMS] = {0, 0, a->shape[2], b->shape[3]};

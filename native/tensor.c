@@ -65,6 +65,21 @@ void gd_node_retag(gd_node *n) {
     n->base = self;
 }
 
+int64_t gd_view_bytes(const gd_view *v, char **start) {
+    int64_t before = 0, after = 0; /* elements from the first one, either way */
+    *start = v->data;
+    if (gd_numel(v) == 0) return 0;
+    for (int d = 0; d < GD_DIMS; d++) *(v->strides[d] < 0 ? &before : &after) += (v->shape[d] - 1) * v->strides[d];
+    *start += before * gd_dtype_bytes(v->dtype);
+    return (after - before + 1) * gd_dtype_bytes(v->dtype);
+}
+
+bool gd_views_overlap(const gd_view *a, const gd_view *b) {
+    char *from_a, *from_b;
+    int64_t bytes_a = gd_view_bytes(a, &from_a), bytes_b = gd_view_bytes(b, &from_b);
+    return bytes_a && bytes_b && from_a < from_b + bytes_b && from_b < from_a + bytes_a;
+}
+
 int64_t gd_dim(const gd_view *v, int64_t dim, const char *who) {
     int64_t rank = v->rank ? v->rank : 1; /* a scalar accepts 0 and -1, as in PyTorch */
     if (dim < -rank || dim >= rank)
@@ -123,6 +138,7 @@ gd_tensor gd_from_data(int64_t rank, const int64_t *shape, int dtype, const void
     gd_node *n = h ? gd_node_peek(h) : NULL;
     if (!n) return 0;
     size_t bytes = (size_t)(gd_numel(&n->v) * gd_dtype_bytes(dtype));
+    if (bytes && !data) return gd_fail(GD_ERR_VALUE, "tensor: no data (NULL) for shape %s", gd_text_shape(rank, shape)), 0;
     if (bytes) memcpy(n->v.data, data, bytes);
     return h;
 }
@@ -130,6 +146,10 @@ gd_tensor gd_from_data(int64_t rank, const int64_t *shape, int dtype, const void
 gd_tensor gd_from_external(int64_t rank, const int64_t *shape, const int64_t *strides, int dtype, void *data) {
     gd_view v;
     GD_TRY_TENSOR(gd_view_init(&v, rank, shape, dtype, "from_numpy"));
+    if ((!data && gd_numel(&v)) || (uintptr_t)data % (uintptr_t)gd_dtype_bytes(dtype)) {
+        gd_fail(GD_ERR_VALUE, "from_numpy: %p is no place for elements of %s: it must be a multiple of their size", data, gd_dtype_name(dtype));
+        return 0;
+    }
     gd_arena *a = gd_arena_active();
     if (!a) return 0;
     gd_arena_lock(a);
@@ -226,8 +246,6 @@ static gd_status check_writable(gd_node *n, const char *who) {
     return GD_OK;
 }
 
-static bool overlap(const gd_node *a, const gd_node *b) { return a->base == b->base; }
-
 gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src, const char *who) {
     gd_view like;
     GD_TRY(gd_view_init(&like, src->rank, gd_logical_shape(src), src->dtype, who));
@@ -252,7 +270,7 @@ gd_status gd_copy_in(gd_tensor t, gd_tensor source) {
     for (int d = 0; d < GD_DIMS; d++)
         if (s->v.shape[d] != n->v.shape[d] && s->v.shape[d] != 1)
             return gd_fail(GD_ERR_SHAPE, "setitem: a value of shape %s cannot be broadcast to %s", gd_text_view(&s->v), gd_text_view(&n->v));
-    if (overlap(n, s)) GD_TRY(gd_copy_overlapping(&n->v, &s->v, WRITE)); /* the value as it was before the write */
+    if (gd_views_overlap(&n->v, &s->v)) GD_TRY(gd_copy_overlapping(&n->v, &s->v, WRITE)); /* the value as it was before the write */
     else gd_copy_view(&n->v, &s->v);
     gd_storage(n)->version++;
     return GD_OK;

@@ -12,8 +12,8 @@ gd_tensor gd_with_scalar(int op, gd_tensor x, double value, bool reversed) {
 }
 
 gd_tensor gd_zeros_like(gd_tensor like) {
-    const gd_view *v = gd_view_of(like);
-    return gd_full(v->rank, gd_logical_shape(v), v->dtype, 0, 0);
+    gd_node *n = gd_node_of(like, "zeros_like");
+    return n ? gd_full(n->v.rank, gd_logical_shape(&n->v), n->v.dtype, 0, 0) : 0;
 }
 
 gd_tensor gd_sum_to(gd_tensor g, gd_tensor like) {

@@ -19,7 +19,7 @@ gd_tensor gd_swap_last(gd_tensor x) { return gd_record(GD_OP_permute, &x, 1, &(g
 /* a^T b for input k, into its gradient buffer where possible. */
 static gd_status give_product(gd_vjp *v, int k, gd_tensor a, gd_tensor b) {
     bool accumulate = false;
-    void *dest = gd_vjp_dest(v, k, &accumulate);
+    void *dest = gd_vjp_dest(v, k, a, b, &accumulate);
     gd_tensor at = a ? gd_swap_last(a) : 0;
     if (!at || !b) return gd_last_status();
     return gd_vjp_give(v, k, gd_record(GD_OP_matmul, (gd_tensor[]){at, b}, 2, &(gd_attr){.i = {dest && accumulate}}, dest));
@@ -27,9 +27,7 @@ static gd_status give_product(gd_vjp *v, int k, gd_tensor a, gd_tensor b) {
 
 /* The sum over all rows of g (rows, n) for a bias. */
 static gd_status give_row_sum(gd_vjp *v, int k, gd_tensor g) {
-    bool accumulate = false;
-    void *dest = gd_vjp_dest(v, k, &accumulate);
-    return gd_vjp_give(v, k, gd_record(GD_OP_sum, &g, 1, &(gd_attr){.i = {1 << 2, 0}}, accumulate ? NULL : dest));
+    return gd_vjp_give(v, k, gd_record(GD_OP_sum, &g, 1, &(gd_attr){.i = {1 << 2, 0}}, gd_vjp_dest(v, k, g, 0, NULL)));
 }
 
 RULE(matmul) {
@@ -61,6 +59,7 @@ static gd_tensor real_steps(gd_tensor x, gd_tensor lengths, bool batch_first) {
 /* in: x h0 c0 w_ih w_hh b_ih b_hh lengths; out: y h_n c_n gates cells */
 RULE(lstm) {
     const gd_tensor *in = v->node->in;
+    if (v->g[3] || v->g[4]) return gd_fail(GD_ERR, "lstm: only y, h_n and c_n have gradients, not the gates and cells saved for backward");
     if (v->create_graph)
         return gd_fail(GD_ERR, "lstm: its second derivative is not available; build the cell from linear, sigmoid and tanh for create_graph=True");
     gd_tensor inputs[] = {v->g[0], v->g[1], v->g[2], in[4], gd_output(Y, 3), gd_output(Y, 4), Y, in[1], in[2], in[7]};

@@ -145,6 +145,7 @@ static gd_tensor row_gradient(gd_vjp *v) {
 
 RULE(cross_entropy) {
     double smoothing = v->node->attr.f[0];
+    if (v->g[1] || v->g[2]) return gd_fail(GD_ERR, "cross_entropy: only the loss has a gradient, not the statistics saved for backward");
     if (C && gd_vjp_needs(v, 2)) return gd_fail(GD_ERR, "cross_entropy: its gradient with respect to the class weights is not available; detach them");
     if (gd_vjp_needs(v, 1) || v->create_graph) { /* as ordinary ops, each with its own gradient */
         gd_tensor g = row_gradient(v), q = target_weights(v, smoothing);
