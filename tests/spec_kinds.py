@@ -29,7 +29,10 @@ SUMMED = (1e-6, 4e-15)
 
 @dataclass(frozen=True)
 class Domain:
-    """Where inputs are drawn from. Gradients are checked away from `kinks` (numbers, or "integers", or "halves")."""
+    """Where inputs are drawn from: if 0 lies inside, a tenth are exactly 0, unless `nonzero`.
+
+    Gradients are checked away from `kinks` (numbers, or "integers", or "halves").
+    """
 
     low: float = -3.0
     high: float = 3.0
@@ -150,7 +153,10 @@ def _draw(d: Domain, x: Any, dtype: str, rng: np.random.Generator, smooth: bool)
         values = rng.integers(int(np.ceil(d.low)), int(np.floor(d.high)) + 1, x)
         return np.asarray(np.where(values == 0, 1, values) if d.nonzero else values).astype(dtype)
     values = rng.uniform(d.low, d.high, x)
-    return np.asarray(_away_from(values, d.kinks) if smooth else values).astype(dtype)
+    if smooth:
+        return np.asarray(_away_from(values, d.kinks)).astype(dtype)
+    may_be_zero = d.low <= 0 <= d.high and not d.nonzero
+    return np.asarray(np.where(rng.random(x) < 0.1, 0, values) if may_be_zero else values).astype(dtype)
 
 
 # ---- Layouts -------------------------------------------------------------------------------------------------
