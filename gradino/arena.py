@@ -67,7 +67,6 @@ class Arena:
     # Of a view, which is made anew in every step, only the pointer is set; close is what ends an arena of one's own.
     _pointer: Any
     _close: weakref.finalize[..., Arena] | None = None
-    _scopes: tuple[int, ...] = ()
 
     def __init__(self, reserve: int | None = None, commit: int = 0, name: str = "arena") -> None:
         if reserve is not None and reserve <= 0:
@@ -129,12 +128,11 @@ class Arena:
         return ArenaStats(s.reserved, s.committed, s.used, s.high_water, s.allocations, s.resets)
 
     def __enter__(self) -> Arena:
-        self._scopes += (check(lib.gd_scope_enter(self._alive())),)
+        check(lib.gd_scope_enter(self._alive()))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        check(lib.gd_scope_exit(self._scopes[-1]))
-        self._scopes = self._scopes[:-1]
+        check(lib.gd_scope_exit(lib.gd_scope_find(self._pointer)))  # threads may share an arena, but not a scope
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Arena) and self._pointer == other._pointer

@@ -28,7 +28,10 @@ class _GradMode:
         self._ids.append(check(lib.gd_grad_mode_enter(self._enabled)))
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        lib.gd_grad_mode_exit(self._ids.pop())
+        for mode in reversed(self._ids):  # threads may share this object: the last one that is of this thread
+            if lib.gd_grad_mode_exit(mode):
+                self._ids.remove(mode)
+                return
 
     def __call__(self, function: F) -> F:
         enabled = self._enabled

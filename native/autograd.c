@@ -22,12 +22,12 @@ static void visit(gd_node *n, const gd_backward_run *run) {
         n[k].stamp = run->stamp;
         n[k].pending = 0;
         n[k].acc = 0;
-        n[k].work &= GD_GIVEN | GD_LATER;
+        n[k].work &= (uint16_t)~(GD_OWNED | GD_USEFUL | GD_ENTERED | GD_WRITTEN);
     }
 }
 
 static gd_status check_saved(const gd_node *n, const gd_op_row *row) {
-    if (n->flags & GD_FREED)
+    if (n->work & GD_FREED)
         return gd_fail(GD_ERR, "backward: the graph through `%s` was already used by a backward() and freed; call the first one with retain_graph=True",
                        row->name);
     for (uint32_t k = 0; k < n->nin; k++) {
@@ -111,7 +111,7 @@ static gd_status process(gd_backward_run *run, gd_node *n) {
         if (wanted) GD_TRY(gd_ops[n->op].vjp(&v));
         if (wanted && !run->retain_graph && gd_ops[n->op].saves) {
             GD_TRY(gd_backward_note(run, n));
-            n->flags |= GD_FREED;
+            n->work |= GD_FREED;
         }
         for (uint32_t k = 0; k < n->nin; k++) {
             gd_node *in = gd_tracked_input(n, k);

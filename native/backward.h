@@ -17,7 +17,7 @@ enum { GD_LASTING = GD_GRAD_SET | GD_GRAD_SEEN | GD_FREED };
 typedef struct change {
     gd_node *node;
     gd_tensor grad;
-    uint16_t flags;
+    uint16_t work;
 } change;
 
 typedef struct gd_backward_run {

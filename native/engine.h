@@ -36,22 +36,22 @@ enum gd_node_flag {
     GD_LEAF = 1 << 1,        /* not made by a recorded op */
     GD_PARAMETER = 1 << 2,   /* lives in the slabs; param is set */
     GD_RETAIN_GRAD = 1 << 3,
-    GD_FREED = 1 << 4,       /* backward has consumed this node's graph */
-    GD_WEAK = 1 << 5,        /* made from a Python scalar: does not decide a result's dtype */
-    GD_EXTERNAL = 1 << 6,    /* memory borrowed from the caller */
-    GD_GRAD_SET = 1 << 7,    /* .grad is there */
-    GD_GRAD_SEEN = 1 << 8,   /* .grad was handed out */
-    GD_GRAD_BUFFER = 1 << 9  /* is the gradient or a moment of a leaf: its memory is used again for the next one */
+    GD_WEAK = 1 << 4,        /* made from a Python scalar: does not decide a result's dtype */
+    GD_EXTERNAL = 1 << 5,    /* memory borrowed from the caller */
+    GD_GRAD_BUFFER = 1 << 6  /* is the gradient or a moment of a leaf: its memory is used again for the next one */
 };
 
-/* Bits of `work`, which belongs to the running backward: other threads may meanwhile read a shared node's flags. */
+/* Bits of `work`, which backward changes: other threads may meanwhile read a shared node's flags. */
 enum gd_node_work {
     GD_GIVEN = 1 << 0,   /* already somebody's gradient */
     GD_OWNED = 1 << 1,   /* `acc` belongs to this node alone, may be added to in place */
     GD_USEFUL = 1 << 2,  /* a wanted input is reachable from here */
     GD_LATER = 1 << 3,   /* a parameter that other gradients still read, to be updated at the end */
     GD_ENTERED = 1 << 4, /* its inputs are known or being discovered */
-    GD_WRITTEN = 1 << 5  /* `acc` was written straight into the gradient buffer */
+    GD_WRITTEN = 1 << 5, /* `acc` was written straight into the gradient buffer */
+    GD_FREED = 1 << 6,   /* for good: a backward has consumed this node's graph */
+    GD_GRAD_SET = 1 << 7,  /* .grad is there */
+    GD_GRAD_SEEN = 1 << 8  /* .grad was handed out */
 };
 
 enum { GD_SMALL_IN = 4 };
@@ -76,7 +76,7 @@ typedef struct gd_node {
     uint32_t own_version;       /* storage version when the op had written it */
     int16_t op;                 /* -1: none */
     uint16_t flags;
-    uint8_t work;               /* during a backward */
+    uint16_t work;
     uint8_t nout, out_index;    /* outputs of the op, and which one this is */
 } gd_node;
 

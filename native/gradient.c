@@ -32,7 +32,7 @@ gd_status gd_backward_note(gd_backward_run *run, gd_node *n) {
         if (!bigger) return gd_last_status();
         run->changes.item = bigger;
     }
-    run->changes.item[run->changes.count++] = (change){n, n->grad, n->flags & GD_LASTING};
+    run->changes.item[run->changes.count++] = (change){n, n->grad, n->work & GD_LASTING};
     return GD_OK;
 }
 
@@ -40,7 +40,7 @@ void gd_backward_put_back(gd_backward_run *run) {
     while (run->changes.count) {
         change *c = &run->changes.item[--run->changes.count];
         c->node->grad = c->grad;
-        c->node->flags = (uint16_t)((c->node->flags & ~GD_LASTING) | c->flags);
+        c->node->work = (uint16_t)((c->node->work & ~GD_LASTING) | c->work);
     }
 }
 
@@ -128,7 +128,7 @@ static gd_view grad_buffer(const gd_node *n) {
 void *gd_vjp_dest(gd_vjp *v, int k, gd_tensor a, gd_tensor b, bool *accumulate) {
     gd_node *in = gd_node_peek(v->node->in[k]), *na = gd_node_peek(a), *nb = gd_node_peek(b);
     const gd_backward_run *run = v->run;
-    bool had = (in->flags & GD_GRAD_SET) != 0;
+    bool had = (in->work & GD_GRAD_SET) != 0;
     if (!in->param || in->pending != 1 || in->acc || in->capture || run->create_graph || !run->to_leaves || run->optimizer) return NULL;
     if (had && (!accumulate || in->grad)) return NULL;
     gd_view buffer = grad_buffer(in); /* which the op may not read meanwhile */
@@ -170,7 +170,7 @@ static gd_status own_grad(gd_backward_run *run, gd_node *n, const gd_node *g) {
     if (!grad) return gd_last_status();
     gd_copy_view(&grad->v, &g->v);
     n->grad = grad->self;
-    n->flags |= GD_GRAD_SET;
+    n->work |= GD_GRAD_SET;
     if (home == run->arena) run->kept_memory = true;
     return GD_OK;
 }
@@ -178,7 +178,7 @@ static gd_status own_grad(gd_backward_run *run, gd_node *n, const gd_node *g) {
 static gd_status param_arrived(gd_backward_run *run, gd_node *n, gd_node *g) {
     gd_param *p = n->param;
     gd_view buffer = grad_buffer(n);
-    bool had = (n->flags & GD_GRAD_SET) != 0, apply = run->optimizer && !(gd_storage(n)->work & GD_LATER) && gd_optimizer_has(run->optimizer, n->self);
+    bool had = (n->work & GD_GRAD_SET) != 0, apply = run->optimizer && !(gd_storage(n)->work & GD_LATER) && gd_optimizer_has(run->optimizer, n->self);
     if (apply && !had) {
         const void *data = g->v.data;
         if (!gd_is_contiguous(&g->v)) {
@@ -196,7 +196,7 @@ static gd_status param_arrived(gd_backward_run *run, gd_node *n, gd_node *g) {
         if (had) GD_TRY(add_arrived(run, &buffer, &g->v));
         else gd_copy_view(&buffer, &g->v);
     }
-    n->flags |= GD_GRAD_SET;
+    n->work |= GD_GRAD_SET;
     p->used |= 2;
     if (p->state[1]) gd_node_peek(p->state[1])->version++;
     if (!apply) return GD_OK;
@@ -219,16 +219,16 @@ static gd_tensor grad_so_far(const gd_backward_run *run, gd_node *n) {
 static gd_status leaf_arrived(gd_backward_run *run, gd_node *n) {
     gd_node *g = gd_node_peek(n->acc);
     if (run->create_graph) { /* .grad itself has a graph then */
-        gd_tensor sum = n->flags & GD_GRAD_SET ? add_new(grad_so_far(run, n), n->acc) : GD_RECORD(copy, NULL, n->acc);
+        gd_tensor sum = n->work & GD_GRAD_SET ? add_new(grad_so_far(run, n), n->acc) : GD_RECORD(copy, NULL, n->acc);
         if (!sum) return gd_last_status();
         GD_TRY(gd_backward_note(run, n));
         if (n->param) GD_TRY(param_arrived(run, n, g));
         n->grad = sum;
-        n->flags |= GD_GRAD_SET;
+        n->work |= GD_GRAD_SET;
         return GD_OK;
     }
     if (n->param) return param_arrived(run, n, g);
-    if (!(n->flags & GD_GRAD_SET)) return own_grad(run, n, g);
+    if (!(n->work & GD_GRAD_SET)) return own_grad(run, n, g);
     gd_node *old = gd_node_of(n->grad, "backward");
     if (!old) return gd_last_status();
     GD_TRY(add_arrived(run, &old->v, &g->v));

@@ -95,6 +95,7 @@ int64_t gd_scope_enter(gd_arena *arena);
 int64_t gd_scope_enter_step(void);            /* a step arena of this thread; reset at exit */
 gd_status gd_scope_exit(int64_t scope);       /* GD_ERR_ARENA if an inner scope is still open */
 gd_arena *gd_scope_arena(int64_t scope);
+int64_t gd_scope_find(const gd_arena *arena); /* this thread's innermost scope that gd_scope_enter opened for the arena, or 0 */
 gd_tensor gd_keep(gd_tensor t, int64_t scope);/* a copy in the arena that encloses the innermost scope (0), or `scope` */
 /* While an export lives, the bytes of its tensor are not used again, whatever happens to the arena. */
 gd_export *gd_export_open(gd_tensor t);
@@ -182,7 +183,7 @@ void gd_set_rng_state(const uint64_t state[2]);
 /* ---- Autograd ----------------------------------------------------------------------------------- */
 /* Recording of the graph, per thread: a stack of modes. Exit removes the mode wherever it stands. */
 int64_t gd_grad_mode_enter(int enabled);
-void gd_grad_mode_exit(int64_t id);
+int gd_grad_mode_exit(int64_t id);                                        /* 1, or 0 if it is no open mode of this thread */
 void gd_grad_mode_set(int enabled);                                       /* changes the innermost mode that is entered */
 int gd_grad_enabled(void);
 gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int create_graph, gd_optimizer *optimizer);

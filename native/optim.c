@@ -142,7 +142,7 @@ static void step_group(gd_optimizer *o, group *g) {
     uint8_t used = regions_used(o, &g->hyper);
     for (int64_t i = 0; i < g->count;) {
         gd_node *n = gd_node_peek(g->entries[i].parameter);
-        if (!(n->flags & GD_GRAD_SET)) {
+        if (!(n->work & GD_GRAD_SET)) {
             i++;
             continue;
         }
@@ -156,7 +156,7 @@ static void step_group(gd_optimizer *o, group *g) {
             gd_storage(n)->version++;
             if (++end == g->count) break;
             n = gd_node_peek(g->entries[end].parameter);
-        } while (n->flags & GD_GRAD_SET && g->entries[end].step + 1 == step && continues(first, n->param, bytes));
+        } while (n->work & GD_GRAD_SET && g->entries[end].step + 1 == step && continues(first, n->param, bytes));
         update(o, &g->hyper, first, first->ptr[1], first->in_slab ? bytes : gd_numel(&gd_node_peek(first->state[0])->v) * gd_dtype_bytes(first->dtype), step,
                fresh_momentum);
         for (; i < end; i++) gd_node_peek(g->entries[i].parameter)->param->used |= used;
@@ -169,7 +169,7 @@ gd_status gd_optimizer_step(gd_optimizer *o) {
         for (int64_t i = 0; i < g->count; i++) {
             gd_node *n = gd_node_of(g->entries[i].parameter, "optimizer step");
             if (!n) return gd_last_status();
-            if (!(n->flags & GD_GRAD_SET)) continue;
+            if (!(n->work & GD_GRAD_SET)) continue;
             GD_TRY(prepare(o, &g->hyper, n, &g->entries[i]));
             gd_grad_settle(n);
         }
@@ -218,7 +218,7 @@ gd_status gd_optimizer_zero_grad(gd_optimizer *o) {
             gd_node *n = gd_node_of(o->groups[k].entries[i].parameter, "zero_grad");
             if (!n) return gd_last_status();
             gd_grad_clear(n);
-            gd_storage(n)->work &= (uint8_t)~GD_LATER;
+            gd_storage(n)->work &= (uint16_t)~GD_LATER;
         }
     return GD_OK;
 }

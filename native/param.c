@@ -261,10 +261,10 @@ gd_status gd_param_adopt(gd_node *n) {
     p->ptr[0] = n->v.data;
     p->state[0] = n->self;
     for (int r = 1; r < GD_REGIONS; r++) p->ptr[r] = memory + record + (r - 1) * bytes;
-    gd_tensor grad = n->flags & GD_GRAD_SET ? n->grad : 0;
+    gd_tensor grad = n->work & GD_GRAD_SET ? n->grad : 0;
     n->param = p;
     n->grad = 0;
-    n->flags &= (uint16_t)~GD_GRAD_SET;
+    n->work &= (uint16_t)~GD_GRAD_SET;
     return grad ? gd_set_grad(n->self, grad) : GD_OK;
 }
 
@@ -296,12 +296,12 @@ gd_tensor gd_parameter_state(gd_tensor parameter, int which) {
 /* ---- .grad -------------------------------------------------------------------------------------------------------- */
 
 void gd_grad_clear(gd_node *n) {
-    if (n->flags & GD_GRAD_SEEN && n->param && n->param->state[1]) { /* whoever still holds it is told, not shown the next gradient */
+    if (n->work & GD_GRAD_SEEN && n->param && n->param->state[1]) { /* whoever still holds it is told, not shown the next gradient */
         gd_node *g = gd_node_peek(n->param->state[1]);
         gd_node_retag(g);
         n->param->state[1] = g->self;
     }
-    n->flags &= (uint16_t)~(GD_GRAD_SET | GD_GRAD_SEEN);
+    n->work &= (uint16_t)~(GD_GRAD_SET | GD_GRAD_SEEN);
     n->grad = 0;
 }
 
@@ -315,13 +315,13 @@ void gd_grad_settle(gd_node *n) {
 
 gd_tensor gd_get_grad(gd_tensor t) {
     gd_node *n = gd_node_of(t, "grad");
-    if (!n || !(n->flags & GD_GRAD_SET)) return 0;
+    if (!n || !(n->work & GD_GRAD_SET)) return 0;
     if (n->grad && (!n->param || gd_node_peek(n->grad))) { /* a parameter's may have a graph, while that lives */
         if (!gd_node_of(n->grad, "grad")) return 0;
         return n->grad;
     }
     if (!n->param) return 0;
-    n->flags |= GD_GRAD_SEEN;
+    n->work |= GD_GRAD_SEEN;
     return gd_param_state_tensor(n, 1);
 }
 
@@ -342,7 +342,7 @@ gd_status gd_set_grad(gd_tensor t, gd_tensor grad) {
     if (n->param) {
         to.data = n->param->ptr[1];
         bool own = g->self == n->param->state[1];
-        if (own && n->flags & GD_GRAD_SET && !n->grad) return GD_OK; /* p.grad = p.grad */
+        if (own && n->work & GD_GRAD_SET && !n->grad) return GD_OK; /* p.grad = p.grad */
         if (gd_views_overlap(&to, &g->v)) GD_TRY(gd_copy_overlapping(&to, &g->v, "grad"));
         else gd_copy_view(&to, &g->v);
         gd_grad_clear(n); /* the old one, if somebody holds it */
@@ -354,7 +354,7 @@ gd_status gd_set_grad(gd_tensor t, gd_tensor grad) {
         gd_copy_view(&own->v, &g->v);
         n->grad = own->self;
     }
-    n->flags |= GD_GRAD_SET;
+    n->work |= GD_GRAD_SET;
     return GD_OK;
 }
 

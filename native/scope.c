@@ -126,6 +126,13 @@ gd_status gd_scope_exit(int64_t id) {
     return gd_arena_reset(a);
 }
 
+int64_t gd_scope_find(const gd_arena *a) {
+    const gd_thread *t = gd_self();
+    for (int at = t->nscopes - 1; at >= 0; at--)
+        if (t->scopes[at].arena == a && !t->scopes[at].step) return t->scopes[at].id;
+    return 0;
+}
+
 gd_arena *gd_scope_arena(int64_t id) {
     gd_thread *t = gd_self();
     int at = find_scope(t, id);
@@ -168,12 +175,13 @@ void gd_grad_mode_set(int enabled) {
 }
 
 /* A mode left late, by a generator say, is taken out of the middle and changes nothing for the newer ones. */
-void gd_grad_mode_exit(int64_t id) {
+int gd_grad_mode_exit(int64_t id) {
     gd_thread *t = gd_self();
     int at = t->nmodes - 1;
     while (at >= 0 && t->modes[at].id != id) at--;
-    if (at < 0) return;
+    if (at < 0) return 0;
     memmove(&t->modes[at], &t->modes[at + 1], sizeof t->modes[0] * (size_t)(t->nmodes - 1 - at));
     t->nmodes--;
     t->grad_enabled = t->nmodes ? t->modes[t->nmodes - 1].enabled : t->grad_base;
+    return 1;
 }

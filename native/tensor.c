@@ -109,7 +109,7 @@ gd_status gd_info(gd_tensor t, gd_tensor_info *out) {
                             .is_leaf = (n->flags & GD_LEAF) != 0,
                             .is_parameter = (n->flags & GD_PARAMETER) != 0,
                             .retains_grad = (n->flags & GD_RETAIN_GRAD) != 0,
-                            .has_grad = (n->flags & GD_GRAD_SET) != 0,
+                            .has_grad = (n->work & GD_GRAD_SET) != 0,
                             .contiguous = gd_is_contiguous(&n->v),
                             .has_node = n->in != NULL,
                             .is_grad_buffer = (gd_storage(n)->flags & GD_GRAD_BUFFER) != 0,

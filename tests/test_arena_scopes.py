@@ -15,6 +15,7 @@ from helpers import values
 
 import gradino as gd
 from gradino import nn, optim
+from gradino._lib import ffi, lib
 
 pytestmark = pytest.mark.own_arenas
 
@@ -104,7 +105,8 @@ def test_a_generator_abandoned_inside_a_scope_does_not_touch_newer_ones() -> Non
         assert gd.active_arena() == newer and x.sum().item() == 3 and first.item() == 1
     leftover = gd.active_arena()
     assert leftover == first.arena  # still open, and can be left now
-    gd._lib.lib.gd_scope_exit(_innermost_scope())
+    assert not lib.gd_scope_find(leftover._pointer)  # a step's scope cannot be mistaken for one of `with arena`
+    lib.gd_scope_exit(innermost_scope())
     assert gd.active_arena() == gd.permanent_arena()
 
     ended = batches()
@@ -116,11 +118,11 @@ def test_a_generator_abandoned_inside_a_scope_does_not_touch_newer_ones() -> Non
         assert gd.active_arena() == again and x.sum().item() == 3
 
 
-def _innermost_scope() -> int:
+def innermost_scope() -> int:
     """The id of this thread's only open scope: ids count up, and a wrong one is ignored."""
-    probe = gd._lib.lib.gd_scope_enter(gd.active_arena()._pointer)
-    gd._lib.lib.gd_scope_exit(probe)
-    return next(i for i in range(probe - 1, 0, -1) if gd._lib.lib.gd_scope_arena(i) != gd._lib.ffi.NULL)
+    probe: int = lib.gd_scope_enter(gd.active_arena()._pointer)
+    lib.gd_scope_exit(probe)
+    return next(i for i in range(probe - 1, 0, -1) if lib.gd_scope_arena(i) != ffi.NULL)
 
 
 def test_scopes_nest_64_deep_at_most() -> None:
@@ -205,6 +207,40 @@ def test_two_threads_fill_one_arena() -> None:
             t.join()
         assert len(made) == 4 * rounds
         assert all((t.numpy() == k).all() for k, t in made)
+
+
+def test_threads_share_a_mode_and_an_arena_but_not_their_scopes() -> None:
+    """In turns, so that a scope of one thread is open whenever the other leaves its own."""
+    quiet, arena = gd.no_grad(), gd.Arena(name="shared")
+    mine, theirs = threading.Event(), threading.Event()
+
+    def turns(first: threading.Event, second: threading.Event, start: bool) -> None:
+        for _ in range(50):
+            if not start:
+                first.wait()
+                first.clear()
+            start = False
+            with quiet, arena:
+                assert not gd.is_grad_enabled() and gd.active_arena() == arena
+                second.set()
+                first.wait()
+                first.clear()
+            assert gd.is_grad_enabled() and gd.active_arena() == gd.permanent_arena()
+            second.set()
+
+    def other() -> None:
+        try:
+            turns(theirs, mine, False)
+        finally:
+            mine.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    turns(mine, theirs, True)
+    theirs.set()
+    thread.join()
+    assert gd.is_grad_enabled() and gd.active_arena() == gd.permanent_arena()
+    arena.close()
 
 
 def test_a_backward_does_not_take_back_what_another_thread_made_meanwhile() -> None:
