@@ -181,45 +181,51 @@ gd_tensor gd_matmul(gd_tensor a, gd_tensor b) {
 
 gd_tensor gd_linear(gd_tensor x, gd_tensor weight, gd_tensor bias) { return gd_record(GD_OP_linear, (gd_tensor[]){x, weight, bias}, 3, NULL, NULL); }
 
-/* (N, C, ...) logits become (N * ..., C) for the op, and the losses take the targets' shape again. */
+/* (N, C, ...) -> (N * ..., C) */
+static gd_tensor class_rows(gd_tensor x) {
+    gd_node *n = gd_node_of(x, "cross_entropy");
+    if (!n) return 0;
+    const int64_t *shape = gd_logical_shape(&n->v);
+    int64_t rows = shape[0], last[GD_DIMS] = {0};
+    for (int64_t d = 2; d < n->v.rank; d++) {
+        last[d - 1] = d;
+        rows *= shape[d];
+    }
+    last[n->v.rank - 1] = 1;
+    return gd_reshape(gd_permute(x, n->v.rank, last), 2, (int64_t[]){rows, shape[1]});
+}
+
+/* Logits and targets become the matrices of the op, and losses per row take the shape without classes again. */
 static gd_tensor cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing) {
     gd_node *x = gd_node_of(logits, "cross_entropy"), *t = x ? gd_node_of(target, "cross_entropy") : NULL;
     if (!t) return 0;
-    gd_attr attr = {.i = {ignore_index, reduction}, .f = {label_smoothing}};
+    const int64_t *shape = gd_logical_shape(&x->v), *targets = gd_logical_shape(&t->v), rank = x->v.rank;
     bool probabilities = gd_is_float(t->v.dtype);
-    int64_t rank = x->v.rank, want = probabilities ? rank : rank - 1, shape[GD_DIMS];
-    if (rank < 1 || t->v.rank != want) {
+    if (rank < 1 || t->v.rank != (probabilities ? rank : rank - 1)) {
         gd_fail(GD_ERR_SHAPE, "cross_entropy: logits are %s, target is %s: class targets lack the class dimension of the logits, probabilities have their shape",
                 gd_text_view(&x->v), gd_text_view(&t->v));
         return 0;
     }
-    memcpy(shape, gd_logical_shape(&t->v), sizeof(int64_t) * (size_t)t->v.rank);
-    if (t->v.dtype == GD_INT32 && !(target = gd_cast(target, GD_INT64))) return 0;
+    int64_t kept[GD_DIMS], nkept = 0; /* all dimensions but that of the classes, the second (the only one of a single row) */
+    for (int64_t d = 0; d < rank; d++)
+        if (d != (rank == 1 ? 0 : 1)) kept[nkept++] = shape[d];
+    if (rank > 2 && memcmp(targets, probabilities ? shape : kept, sizeof *kept * (size_t)t->v.rank) != 0) {
+        gd_fail(GD_ERR_SHAPE, "cross_entropy: logits are %s, target is %s: they must agree outside the class dimension (the second), probabilities there too",
+                gd_text_view(&x->v), gd_text_view(&t->v));
+        return 0;
+    }
+    if (t->v.dtype == GD_INT32) target = gd_cast(target, GD_INT64);
     if (rank == 1) {
         logits = gd_unsqueeze(logits, 0);
         target = gd_unsqueeze(target, 0);
     } else if (rank > 2) {
-        int64_t rest = 1, classes = x->v.shape[GD_DIMS - rank + 1];
-        for (int64_t d = 0; d < rank; d++) {
-            int64_t size = x->v.shape[GD_DIMS - rank + d];
-            if (probabilities ? size != shape[d] : d != 1 && size != shape[d ? d - 1 : 0]) {
-                gd_fail(GD_ERR_SHAPE, "cross_entropy: logits are %s, target is %s: they must agree outside the class dimension (the second), probabilities there too", gd_text_view(&x->v),
-                        gd_text_view(&t->v));
-                return 0;
-            }
-            if (d != 1) rest *= size;
-        }
-        int64_t last[GD_DIMS] = {0, 2, 3, 1}; /* classes to the end */
-        if (rank == 3) last[1] = 2, last[2] = 1;
-        logits = gd_reshape(gd_permute(logits, rank, last), 2, (int64_t[]){rest, classes});
-        target = probabilities ? gd_reshape(gd_permute(target, rank, last), 2, (int64_t[]){rest, classes}) : gd_reshape(target, 1, &rest);
+        logits = class_rows(logits);
+        target = probabilities ? class_rows(target) : gd_reshape(target, 1, (int64_t[]){-1});
     }
     if (!logits || !target) return 0;
+    gd_attr attr = {.i = {ignore_index, reduction}, .f = {label_smoothing}};
     gd_tensor loss = gd_record(GD_OP_cross_entropy, (gd_tensor[]){logits, target, weight}, 3, &attr, NULL);
-    if (!loss || reduction != 0 || rank == 2) return loss;
-    if (!probabilities) return gd_reshape(loss, rank - 1, shape);
-    for (int64_t d = 1; d < rank - 1; d++) shape[d] = shape[d + 1];
-    return gd_reshape(loss, rank - 1, shape);
+    return !loss || reduction != 0 || rank == 2 ? loss : gd_reshape(loss, nkept, kept);
 }
 
 gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing) {

@@ -19,7 +19,8 @@ extern "C" {
  * Functions that make a tensor return its handle, or 0 on failure; other functions that can fail
  * return a gd_status. gd_last_error() then says what was wrong, in this thread. Passing handle 0
  * (the result of a failed call) fails again with the first message, so calls may be nested and
- * checked once. Sizes are int64_t. Dimensions are counted from 0 or, negative, from the end. */
+ * checked once; only where an input may be absent (a bias, a gradient) does 0 mean that it is, so check
+ * what you pass there. Sizes are int64_t. Dimensions are counted from 0 or, negative, from the end. */
 
 typedef int32_t gd_status;
 enum {

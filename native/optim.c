@@ -26,6 +26,10 @@ gd_optimizer *gd_optimizer_open(gd_optimizer_kind kind) {
     return o;
 }
 
+static gd_status check_optimizer(const gd_optimizer *o) {
+    return o ? GD_OK : gd_fail(gd_last_status() < 0 ? gd_last_status() : GD_ERR_VALUE, "optimizer: there is none (opening it failed)");
+}
+
 static void forget_moments(gd_param *p) {
     for (int r = 2; r < GD_REGIONS; r++)
         if (p->used >> r & 1) memset(p->ptr[r], 0, (size_t)p->bytes);
@@ -68,6 +72,7 @@ static entry *find_entry(const gd_optimizer *o, gd_tensor parameter, group **in)
 bool gd_optimizer_has(const gd_optimizer *o, gd_tensor parameter) { return find_entry(o, parameter, NULL) != NULL; }
 
 gd_status gd_optimizer_add_group(gd_optimizer *o, const gd_tensor *parameters, int64_t count) {
+    GD_TRY(check_optimizer(o));
     if (count < 0) return gd_fail(GD_ERR_VALUE, "optimizer: %lld parameters", (long long)count);
     for (int64_t i = 0; i < count; i++) {
         gd_node *n = gd_node_of(parameters[i], "optimizer");
@@ -92,6 +97,7 @@ gd_status gd_optimizer_add_group(gd_optimizer *o, const gd_tensor *parameters, i
 }
 
 gd_status gd_optimizer_set_hyper(gd_optimizer *o, int64_t g, const gd_hyper *hyper) {
+    GD_TRY(check_optimizer(o));
     if (g < 0 || g >= o->count) return gd_fail(GD_ERR_VALUE, "optimizer: no group %lld, there are %lld", (long long)g, (long long)o->count);
     o->groups[g].hyper = *hyper;
     return GD_OK;
@@ -164,6 +170,7 @@ static void step_group(gd_optimizer *o, group *g) {
 }
 
 gd_status gd_optimizer_step(gd_optimizer *o) {
+    GD_TRY(check_optimizer(o));
     for (int64_t k = 0; k < o->count; k++) { /* first everything that can fail */
         group *g = &o->groups[k];
         for (int64_t i = 0; i < g->count; i++) {
@@ -190,6 +197,7 @@ gd_status gd_optimizer_apply(gd_optimizer *o, gd_node *n, const void *grad) {
 }
 
 gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which, gd_tensor value) {
+    GD_TRY(check_optimizer(o));
     entry *e = find_entry(o, parameter, NULL);
     gd_node *n = e ? gd_node_of(parameter, "optimizer") : NULL, *s = n ? gd_node_of(value, "optimizer") : NULL;
     if (!e || which < 2 || which >= GD_STATES) return gd_fail(GD_ERR_VALUE, "optimizer: no such parameter, or no state number %d", which);
@@ -213,6 +221,7 @@ gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which
 }
 
 gd_status gd_optimizer_zero_grad(gd_optimizer *o) {
+    GD_TRY(check_optimizer(o));
     for (int64_t k = 0; k < o->count; k++)
         for (int64_t i = 0; i < o->groups[k].count; i++) {
             gd_node *n = gd_node_of(o->groups[k].entries[i].parameter, "zero_grad");
@@ -224,11 +233,13 @@ gd_status gd_optimizer_zero_grad(gd_optimizer *o) {
 }
 
 int64_t gd_optimizer_get_step(gd_optimizer *o, gd_tensor parameter) {
+    GD_TRY(check_optimizer(o));
     entry *e = find_entry(o, parameter, NULL);
     return e ? e->step : gd_fail(GD_ERR_VALUE, "optimizer: this parameter is not one of its own");
 }
 
 gd_status gd_optimizer_set_step(gd_optimizer *o, gd_tensor parameter, int64_t step) {
+    GD_TRY(check_optimizer(o));
     entry *e = find_entry(o, parameter, NULL);
     if (!e || step < 0) return gd_fail(GD_ERR_VALUE, "optimizer: no such parameter, or step %lld is negative", (long long)step);
     if (step == 0) { /* as if it had never been updated */

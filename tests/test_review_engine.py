@@ -201,3 +201,19 @@ def test_moments_may_be_handed_to_the_next_optimizer() -> None:
     before = w.exp_avg.tolist()
     assert lib.gd_optimizer_set_state(second._native, w._h, 3, lib.gd_parameter_state(w._h, 3)) == 0
     assert w.exp_avg.tolist() == before
+
+
+def test_no_optimizer_is_an_error() -> None:
+    lib.gd_clear_error()
+    none = ffi.NULL
+    w = parameter(np.ones(3, np.float32))
+    for status in (
+        lib.gd_optimizer_step(none),
+        lib.gd_optimizer_zero_grad(none),
+        lib.gd_optimizer_add_group(none, [w._h], 1),
+        lib.gd_optimizer_set_hyper(none, 0, ffi.new("gd_hyper *")),
+        lib.gd_optimizer_get_step(none, w._h),
+        lib.gd_optimizer_set_step(none, w._h, 1),
+        lib.gd_optimizer_set_state(none, w._h, 3, w._h),
+    ):
+        assert status < 0 and b"there is none" in ffi.string(lib.gd_last_error())
