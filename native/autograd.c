@@ -46,6 +46,42 @@ static gd_status check_saved(const gd_node *n, const gd_op_row *row) {
     return GD_OK;
 }
 
+/* All that lies behind n is known: whether its vjp will run, and whether what that needs is still good. */
+static gd_status leave(gd_node *n, const gd_backward_run *run) {
+    bool leads = run->to_leaves, wanted = false; /* to something asked for; it is asked for itself */
+    for (uint32_t k = 0; n->in && k < n->nin && !leads; k++) {
+        gd_node *in = gd_tracked_input(n, k);
+        leads = in && in->stamp == run->stamp && gd_primary(in)->work & GD_USEFUL;
+    }
+    for (int k = 0; k < n->nout; k++) wanted |= n[k].capture != 0;
+    if (leads || wanted) n->work |= GD_USEFUL;
+    return n->in && leads ? check_saved(n, &gd_ops[n->op]) : GD_OK;
+}
+
+/* Puts n's inputs on the stack and counts n among their consumers. */
+static gd_status enter(gd_node *n, gd_backward_run *run) {
+    n->work |= GD_ENTERED;
+    for (uint32_t k = 0; n->in && k < n->nin; k++) {
+        if (!n->in[k]) continue;
+        gd_node *in = gd_node_of(n->in[k], gd_ops[n->op].name);
+        if (!in) return gd_last_status();
+        if (!gd_tracked_input(n, k)) { /* of a parameter, a detached view say: no gradient waits for this op to have read it */
+            if (run->optimizer) gd_storage(in)->work |= GD_LATER;
+            continue;
+        }
+        gd_node *p = gd_primary(in);
+        if (p->stamp != run->stamp) visit(p, run);
+        if (!(p->work & GD_ENTERED)) GD_TRY(gd_backward_push(run, p));
+        p->pending++;
+    }
+    return GD_OK;
+}
+
+/* A node that is entered stays on the stack, marked in the lowest bit of its address, until all above it is done. */
+static gd_node *marked(gd_node *n) { return (gd_node *)((uintptr_t)n | 1); }
+static bool is_marked(const gd_node *n) { return (uintptr_t)n & 1; }
+static gd_node *unmarked(gd_node *n) { return (gd_node *)((uintptr_t)n & ~(uintptr_t)1); }
+
 /* Depth first: a node is left only when all behind it have been left, so it knows whether it is useful. One
  * that was put off and reached again before its turn stands on the stack twice; the second turn is skipped. */
 static gd_status discover(gd_backward_run *run, gd_node *root) {
@@ -54,40 +90,15 @@ static gd_status discover(gd_backward_run *run, gd_node *root) {
     visit(root, run);
     GD_TRY(gd_backward_push(run, root));
     while (run->stack.count > bottom) {
-        gd_node *n = run->stack.item[run->stack.count - 1];
-        if ((uintptr_t)n & 1) { /* all that lies behind it is known */
-            n = (gd_node *)((uintptr_t)n - 1);
+        gd_node **top = &run->stack.item[run->stack.count - 1], *n = *top;
+        if (is_marked(n)) {
             run->stack.count--;
-            bool leads = run->to_leaves, wanted = false; /* its vjp will run; it is one of the inputs asked for */
-            for (uint32_t k = 0; n->in && k < n->nin && !leads; k++) {
-                gd_node *in = gd_tracked_input(n, k);
-                leads = in && in->stamp == run->stamp && gd_primary(in)->work & GD_USEFUL;
-            }
-            for (int k = 0; k < n->nout; k++) wanted |= n[k].capture != 0;
-            if (leads || wanted) n->work |= GD_USEFUL;
-            if (n->in && leads) GD_TRY(check_saved(n, &gd_ops[n->op]));
-            continue;
-        }
-        if (n->work & GD_ENTERED) {
+            GD_TRY(leave(unmarked(n), run));
+        } else if (n->work & GD_ENTERED) {
             run->stack.count--;
-            continue;
-        }
-        n->work |= GD_ENTERED;
-        run->stack.item[run->stack.count - 1] = (gd_node *)((uintptr_t)n + 1);
-        if (!n->in) continue;
-        const gd_op_row *row = &gd_ops[n->op];
-        for (uint32_t k = 0; k < n->nin; k++) {
-            if (!n->in[k]) continue;
-            gd_node *in = gd_node_of(n->in[k], row->name);
-            if (!in) return gd_last_status();
-            if (!gd_tracked_input(n, k)) { /* of a parameter, a detached view say: no gradient waits for this op to have read it */
-                if (run->optimizer) gd_storage(in)->work |= GD_LATER;
-                continue;
-            }
-            gd_node *p = gd_primary(in);
-            if (p->stamp != run->stamp) visit(p, run);
-            if (!(p->work & GD_ENTERED)) GD_TRY(gd_backward_push(run, p));
-            p->pending++;
+        } else {
+            *top = marked(n);
+            GD_TRY(enter(n, run));
         }
     }
     return GD_OK;

@@ -62,7 +62,7 @@ static inline __mmask16 chosen(const uint8_t *condition, __mmask16 lanes) {
     } while (0)
 
 #define WHERE_LOOP(t)                                                                                   \
-    static void where_##t(const gd_span *s) {                                                           \
+    static void where_##t(const gd_row_span *s) {                                                           \
         const int64_t n = s->n;                                                                         \
         gd_element_##t *o = (gd_element_##t *)(void *)s->data[0];                                       \
         const uint8_t *c = (const uint8_t *)s->data[1];                                                 \

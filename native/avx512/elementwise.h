@@ -32,7 +32,7 @@ enum { GD_LANES_ps = 16, GD_LANES_pd = 8 };
 
 /* A loop over one input: x is the vector; declarations stand before the loop and may use the span s. */
 #define GD_VECTOR_LOOP1(name, t, declarations, expression)                     \
-    static void name(const gd_span *s) {                                       \
+    static void name(const gd_row_span *s) {                                       \
         declarations;                                                          \
         const int64_t n = s->n;                                                \
         gd_element_##t *o = (gd_element_##t *)(void *)s->data[0];              \
@@ -69,7 +69,7 @@ enum { GD_LANES_ps = 16, GD_LANES_pd = 8 };
 
 /* A loop over two inputs, one of which may be a single value in a row: x and y are the vectors. */
 #define GD_VECTOR_LOOP2(name, t, to, store, declarations, expression)                             \
-    static void name(const gd_span *s) {                                                          \
+    static void name(const gd_row_span *s) {                                                          \
         declarations;                                                                             \
         const int64_t n = s->n;                                                                   \
         to *o = (to *)(void *)s->data[0];                                                         \
@@ -98,9 +98,9 @@ enum { GD_LANES_ps = 16, GD_LANES_pd = 8 };
  * bits than AVX2's, because a value may not depend on the layout. */
 enum { GD_STAGE = 128 };
 #define GD_STAGED(name, type, loop)                                                                          \
-    static void name(const gd_span *s) {                                                                     \
+    static void name(const gd_row_span *s) {                                                                     \
         _Alignas(64) type buffer[GD_STAGE];                                                                  \
-        gd_span part = {.data = {(char *)buffer, (char *)buffer}, .rows = 1, .attr = s->attr};               \
+        gd_row_span part = {.data = {(char *)buffer, (char *)buffer}, .rows = 1, .attr = s->attr};               \
         for (int64_t row = 0; row < s->rows; row++) {                                                        \
             for (int64_t from = 0; from < s->n; from += GD_STAGE) {                                          \
                 type *o = (type *)(void *)s->data[0] + row * s->row_step[0] + from * s->step[0];             \

@@ -127,7 +127,7 @@ BINARY(remainder, GD_TILE_HEAVY, remainder_of_f32(x, y), remainder_of_f64(x, y),
 
 /* (condition, x, y): only bits move, so the element size is all that counts. */
 #define WHERE_LOOP(name, word)                                                                      \
-    static void name(const gd_span *s) {                                                            \
+    static void name(const gd_row_span *s) {                                                            \
         const int64_t n = s->n, so = s->step[0], sc = s->step[1], sx = s->step[2], sy = s->step[3]; \
         word *o = (word *)(void *)s->data[0];                                                       \
         const uint8_t *c = (const uint8_t *)s->data[1];                                             \

@@ -25,19 +25,19 @@ typedef uint64_t __attribute__((may_alias)) gd_word64;
 enum { GD_CONTIGUOUS = 0, GD_A_SCALAR = 1 << 1, GD_B_SCALAR = 1 << 2, GD_C_SCALAR = 1 << 3, GD_STRIDED = -1 };
 
 /* rows x n elements. Operand 0 is the output. Steps are in elements. */
-typedef struct gd_span {
+typedef struct gd_row_span {
     char *data[GD_OPERANDS];
     int64_t n, rows;
     int64_t step[GD_OPERANDS], row_step[GD_OPERANDS];
     int kind;
     const gd_attr *attr;
-} gd_span;
+} gd_row_span;
 
-typedef void gd_loop(const gd_span *span);
+typedef void gd_loop(const gd_row_span *span);
 
 /* All of one call: the span of the first rows, and how to reach the others. */
 typedef struct gd_walk {
-    gd_span span;
+    gd_row_span span;
     int dims; /* merged dimensions; 0 is the innermost, whose size and steps are span's */
     int operands;
     int64_t shape[GD_DIMS];
@@ -119,7 +119,7 @@ GD_EW_INLINE int64_t gd_walk_begin(gd_walk *w, const gd_args *a, int operands) {
             break;
         }
     }
-    gd_span *s = &w->span;
+    gd_row_span *s = &w->span;
     s->attr = a->attr;
     s->n = w->shape[0];
     s->rows = w->dims > 1 ? w->shape[1] : 1;
@@ -140,7 +140,7 @@ GD_EW_INLINE int64_t gd_walk_begin(gd_walk *w, const gd_args *a, int operands) {
 
 /* Runs elements [from, to) of the rows [first, end), counted over all dimensions but the innermost. */
 GD_EW_SHARED void gd_walk_rows(const gd_walk *w, int64_t first, int64_t end, int64_t from, int64_t to) {
-    gd_span s = w->span;
+    gd_row_span s = w->span;
     s.n = to - from;
     const int64_t along = w->dims > 1 ? w->shape[1] : 1;
     while (first < end) {
@@ -220,7 +220,7 @@ GD_EW_SHARED void gd_elementwise3(const gd_args *a, gd_loop *loop, int64_t tile)
 /* A loop over one input: x is the element; declarations stand before the loop and may use the span s. */
 #define GD_LOOP1(name, to, ti, expression) GD_LOOP1_WITH(name, to, ti, , expression)
 #define GD_LOOP1_WITH(name, to, ti, declarations, expression)     \
-    static void name(const gd_span *s) {                          \
+    static void name(const gd_row_span *s) {                          \
         declarations;                                             \
         const int64_t n = s->n, so = s->step[0], sx = s->step[1]; \
         to *o = (to *)(void *)s->data[0];                         \
@@ -245,7 +245,7 @@ GD_EW_SHARED void gd_elementwise3(const gd_args *a, gd_loop *loop, int64_t tile)
 /* A loop over two inputs: x and y are the elements. */
 #define GD_LOOP2(name, to, ti, expression) GD_LOOP2_WITH(name, to, ti, , expression)
 #define GD_LOOP2_WITH(name, to, ti, declarations, expression)                                \
-    static void name(const gd_span *s) {                                                     \
+    static void name(const gd_row_span *s) {                                                     \
         declarations;                                                                        \
         const int64_t n = s->n, so = s->step[0], sx = s->step[1], sy = s->step[2];           \
         to *o = (to *)(void *)s->data[0];                                                    \

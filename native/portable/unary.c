@@ -53,7 +53,7 @@ UNARY_FLOAT(log2, GD_TILE_HEAVY, gd_log2_f32(x), gd_log2_f64(x))
 enum { ANGLES = 64 };
 
 #define ANGLE_LOOP(op, quarter)                                                                \
-    static void op##_f32(const gd_span *s) {                                                   \
+    static void op##_f32(const gd_row_span *s) {                                                   \
         for (int64_t row = 0; row < s->rows; row++) {                                          \
             float *o = (float *)(void *)s->data[0] + row * s->row_step[0];                     \
             const float *x = (const float *)(void *)s->data[1] + row * s->row_step[1];         \
@@ -134,7 +134,7 @@ enum { TILE_COPY = 65536 };
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 #define COPY_LOOP(name, word)                                                                              \
-    static void name(const gd_span *s) {                                                                   \
+    static void name(const gd_row_span *s) {                                                                   \
         const int64_t n = s->n, so = s->step[0], sx = s->step[1];                                          \
         const int64_t ro = s->row_step[0], rx = s->row_step[1];                                            \
         word *o = (word *)(void *)s->data[0];                                                              \
