@@ -12,7 +12,7 @@ import pytest
 from helpers import values
 
 import gradino as gd
-from gradino._lib import ffi, lib
+from gradino._lib import ffi
 
 pytestmark = pytest.mark.own_arenas
 
@@ -65,7 +65,7 @@ def test_commit_makes_memory_ready() -> None:
         with pytest.raises(ValueError, match="commit"):
             gd.Arena(reserve=reserve, commit=commit)
     for reserve in (0, -1, 1 << 47):
-        with pytest.raises(ValueError, match="reserve|2\\^46"):
+        with pytest.raises(ValueError, match=r"reserve|2\^46"):
             gd.Arena(reserve=reserve)
 
 
@@ -151,7 +151,7 @@ def test_a_failing_op_leaves_the_arena_as_it_was() -> None:
             "nonzero": lambda: i.nonzero(),
         }
         for name, call in failing.items():
-            with pytest.raises((gd.OutOfMemoryError, gd.ShapeError, IndexError), match=".+"):
+            with pytest.raises((gd.OutOfMemoryError, gd.ShapeError, IndexError), match=r".+"):
                 call()
                 pytest.fail(f"{name} went well")
             assert arena.stats().used == used, f"{name} left {arena.stats().used - used} bytes"

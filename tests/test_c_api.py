@@ -102,7 +102,9 @@ def test_the_header_includes_alone_and_twice(cc: str, tmp_path: Path) -> None:
 
 def test_every_op_without_attributes_has_a_function(cc: str, tmp_path: Path) -> None:
     """Elementwise ops with a Python function, but for those that take an attribute and have a function of their own."""
-    rows = re.findall(r"^OP\((\w+)\s*,\s*(\w+)\s*,\s*\d+\s*,\s*\w+\s*,\s*\w+\s*,\s*[^,]+,\s*([\w|]+)\s*,", (NATIVE / "ops.def").read_text(), re.M)
+    rows = re.findall(
+        r"^OP\((\w+)\s*,\s*(\w+)\s*,\s*\d+\s*,\s*\w+\s*,\s*\w+\s*,\s*[^,]+,\s*([\w|]+)\s*,", (NATIVE / "ops.def").read_text(), re.M
+    )
     wanted = {name: int(nin) for name, nin, flags in rows if "EW" in flags.split("|") and "INTERNAL" not in flags and nin in "12"}
     for name in ("cast", "clamp"):
         assert wanted.pop(name) == 1
