@@ -8,13 +8,17 @@
 tensor([2., 4.])
 """
 
+import math
+
 from gradino import autograd as autograd
+from gradino import cuda as cuda
 from gradino import factories, functions
 from gradino import nn as nn
 from gradino import optim as optim
 from gradino._version import __version__ as __version__
 from gradino.arena import Arena, ArenaStats, active_arena, memory_stats, permanent_arena, step_arena
 from gradino.config import get_num_threads, set_num_threads, show_config
+from gradino.devices import device
 from gradino.dtypes import bool_, dtype, float32, float64, int32, int64
 from gradino.errors import (
     ArenaError,
@@ -34,6 +38,7 @@ from gradino.functions import *  # noqa: F403
 from gradino.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from gradino.tensor import Tensor
 
+e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 bool = bool_  # noqa: A001
 float = float32  # noqa: A001
 double = float64
@@ -43,8 +48,8 @@ int = int32  # noqa: A001
 __all__ = [
     "Arena", "ArenaError", "ArenaStats", "DTypeError", "DeviceError", "DivisionByZeroError", "FileFormatError", "GradinoError",
     "InvalidValueError", "OutOfMemoryError", "OutOfRangeError", "ShapeError", "StaleTensorError", "Tensor", "active_arena", "autograd",
-    "bool", "double", "dtype", "enable_grad", "float", "float32", "float64", "get_num_threads", "inference_mode", "int", "int32", "int64",
-    "is_grad_enabled", "long", "memory_stats", "nn", "no_grad", "optim", "permanent_arena", "set_grad_enabled", "set_num_threads",
-    "show_config", "step_arena",
+    "bool", "device", "double", "dtype", "e", "enable_grad", "float", "float32", "float64", "get_num_threads", "inf", "inference_mode",
+    "int", "int32", "int64", "is_grad_enabled", "long", "memory_stats", "nan", "nn", "no_grad", "optim", "permanent_arena", "pi",
+    "set_grad_enabled", "set_num_threads", "show_config", "step_arena",
 ]  # fmt: skip
 __all__ += factories.__all__ + functions.__all__

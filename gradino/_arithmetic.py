@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from gradino._core import binary, unary, wrap
-from gradino._lib import check, lib, op_id, raise_error
-from gradino.errors import DTypeError, GradinoError
+import numpy as np
+
+from gradino._core import binary, handle_of, unary, wrap
+from gradino._lib import lib, op_id, raise_error
+from gradino.errors import DTypeError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
@@ -24,6 +26,7 @@ _FLOORDIV, _REMAINDER = op_id("floor_divide"), op_id("remainder")
 _MAXIMUM, _MINIMUM = op_id("maximum"), op_id("minimum")
 _EQ, _NE, _LT, _LE, _GT, _GE = op_id("eq"), op_id("ne"), op_id("lt"), op_id("le"), op_id("gt"), op_id("ge")
 _AND, _OR, _XOR = op_id("logical_and"), op_id("logical_or"), op_id("logical_xor")
+_FLOATS = (lib.GD_FLOAT32, lib.GD_FLOAT64)
 _NAN = float("nan")
 
 
@@ -76,10 +79,12 @@ class Arithmetic:
         return binary(_POW, self, other, 1)
 
     def __matmul__(self: Tensor, other: Any) -> Tensor:
-        return wrap(lib.gd_matmul(self._h, _operand(self, other)._h))
+        factor = _matrix(other)
+        return NotImplemented if factor is None else wrap(lib.gd_matmul(self._h, factor._h))
 
     def __rmatmul__(self: Tensor, other: Any) -> Tensor:
-        return wrap(lib.gd_matmul(_operand(self, other)._h, self._h))
+        factor = _matrix(other)
+        return NotImplemented if factor is None else wrap(lib.gd_matmul(factor._h, self._h))
 
     def __neg__(self: Tensor) -> Tensor:
         return unary(_NEG, self)
@@ -91,7 +96,10 @@ class Arithmetic:
         return unary(_ABS, self)
 
     def __invert__(self: Tensor) -> Tensor:
-        return unary(_NOT, self)
+        code = lib.gd_dtype_of(self._h)
+        if code in _FLOATS:
+            raise DTypeError(f"~: for bool and integer tensors; this one is {self.dtype}")
+        return unary(_NOT, self) if code == lib.GD_BOOL else -1 - self  # two's complement
 
     def __and__(self: Tensor, other: Any) -> Tensor:
         return binary(_AND, _need_bool(self, "&"), other)
@@ -125,21 +133,6 @@ class Arithmetic:
 
     def __ge__(self: Tensor, other: Any) -> Tensor:
         return binary(_GE, self, other)
-
-    # `t += x` writes in place where no gradient is recorded, as `with no_grad(): p -= lr * p.grad` needs; what is part
-    # of a graph gets a new tensor with the right gradient instead, and a parameter is refused.
-
-    def __iadd__(self: Tensor, other: Any) -> Tensor:
-        return _in_place(_ADD, self, other, "+=")
-
-    def __isub__(self: Tensor, other: Any) -> Tensor:
-        return _in_place(_SUB, self, other, "-=")
-
-    def __imul__(self: Tensor, other: Any) -> Tensor:
-        return _in_place(_MUL, self, other, "*=")
-
-    def __itruediv__(self: Tensor, other: Any) -> Tensor:
-        return _in_place(_DIV, self, other, "/=")
 
     __hash__ = object.__hash__
 
@@ -307,15 +300,18 @@ class Arithmetic:
         """Whether elements are neither NaN nor infinite, as bool."""
         return unary(_ISFINITE, self)
 
-    def clamp(self: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
-        """x limited to [min, max]; NaN stays NaN. The slope is 1 inside and at the bounds."""
+    def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
+        """x limited to [min, max], numbers or tensors; NaN stays NaN. The slope is 1 inside and at bounds that are numbers."""
+        if not (_is_plain(self, min) and _is_plain(self, max)):
+            bounded = self if min is None else binary(_MAXIMUM, self, min)
+            return bounded if max is None else binary(_MINIMUM, bounded, max)
         return wrap(lib.gd_clamp(self._h, _NAN if min is None else float(min), _NAN if max is None else float(max)))
 
     clip = clamp
 
     def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
         """``self`` where ``condition`` holds, else ``other``."""
-        return wrap(lib.gd_where(condition._h, self._h, _operand(self, other)._h))
+        return wrap(lib.gd_where(handle_of("where", condition), self._h, _operand(self, other)._h))
 
     def masked_fill(self: Tensor, mask: Tensor, value: float) -> Tensor:
         """The number ``value``, in the dtype of ``self``, where ``mask`` holds, else ``self``."""
@@ -323,40 +319,7 @@ class Arithmetic:
         if code < 0:
             raise_error()
         whole = int(value) if value == value and abs(value) < 2**63 else 0
-        return wrap(lib.gd_where(mask._h, lib.gd_scalar(float(value), whole, code), self._h))
-
-    # ---- in place, for tensors that are not part of a graph ------------------------------------------------
-
-    def copy_(self: Tensor, source: Tensor) -> Tensor:
-        """Overwrite with ``source``, broadcast and cast."""
-        check(lib.gd_copy_in(self._h, _operand(self, source)._h))
-        return self
-
-    def fill_(self: Tensor, value: float) -> Tensor:
-        """Overwrite with a number."""
-        check(lib.gd_fill_in(self._h, float(value), int(value) if value == value and abs(value) < 2**63 else 0))
-        return self
-
-    def zero_(self: Tensor) -> Tensor:
-        """Overwrite with 0."""
-        check(lib.gd_fill_in(self._h, 0.0, 0))
-        return self
-
-    def add_(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
-        """``self += alpha * other`` in place."""
-        return self.copy_(self.detach().add(other, alpha=alpha))
-
-    def sub_(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
-        """``self -= alpha * other`` in place."""
-        return self.copy_(self.detach().sub(other, alpha=alpha))
-
-    def mul_(self: Tensor, other: Any) -> Tensor:
-        """``self *= other`` in place."""
-        return self.copy_(self.detach() * other)
-
-    def div_(self: Tensor, other: Any) -> Tensor:
-        """``self /= other`` in place."""
-        return self.copy_(self.detach() / other)
+        return wrap(lib.gd_where(handle_of("masked_fill", mask), lib.gd_scalar(float(value), whole, code), self._h))
 
 
 def _operand(like: Tensor, other: Any) -> Tensor:
@@ -380,22 +343,25 @@ def _weak(like: Tensor, value: float) -> int:
     return handle or raise_error()
 
 
-def _in_place(op: int, a: Tensor, other: Any, operator: str) -> Tensor:
-    result = binary(op, a, other)
-    if cast(Any, result) is NotImplemented:
-        return result
-    if result.requires_grad:
-        if a._info().is_parameter:
-            raise GradinoError(
-                f"{operator}: a parameter that requires grad cannot be changed in place while ops are recorded; use no_grad()"
-            )
-        return result
-    if result.dtype.is_floating_point and not a.dtype.is_floating_point:
-        raise DTypeError(f"{operator}: the result is {result.dtype}, which a {a.dtype} tensor cannot hold")
-    return a.copy_(result)
-
-
 def _need_bool(tensor: Tensor, operator: str) -> Tensor:
     if lib.gd_dtype_of(tensor._h) != lib.GD_BOOL:
         raise DTypeError(f"{operator}: for bool tensors; this one is {tensor.dtype}")
     return tensor
+
+
+def _matrix(other: Any) -> Tensor | None:
+    """The other factor of a matrix product: a tensor or an array with dimensions, else None."""
+    from gradino.tensor import Tensor
+
+    if isinstance(other, Tensor):
+        return other
+    return Tensor(other) if isinstance(other, np.ndarray) and other.ndim else None
+
+
+def _is_plain(a: Tensor, bound: Any) -> bool:
+    """Whether the clamp kernel can take this bound: none, or a number that a float64 and the dtype of ``a`` can hold."""
+    if bound is None:
+        return True
+    if isinstance(bound, float):
+        return bound == bound and lib.gd_dtype_of(a._h) in _FLOATS
+    return isinstance(bound, int) and abs(bound) <= 2**53

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -92,11 +92,26 @@ def sizes(shape: Any) -> list[int]:
     return result
 
 
-def dims(dim: int | Sequence[int] | None) -> list[int]:
+def dims(dim: Any) -> list[int]:
     """The dimensions of a reduction; empty means all."""
     if dim is None:
         return []
-    return [dim] if isinstance(dim, int) else [int(d) for d in dim]
+    if type(dim) is int:
+        return [dim]
+    try:
+        if isinstance(dim, bool):
+            raise TypeError
+        return [dim.__index__()] if hasattr(dim, "__index__") else [operator.index(d) for d in dim]
+    except TypeError:
+        raise DTypeError(f"dim must be an int or several, got {dim!r}") from None
+
+
+def handle_of(op: str, value: Any) -> int:
+    """The handle of an argument that must be a tensor."""
+    try:
+        return value._h  # type: ignore[no-any-return]
+    except AttributeError:
+        raise DTypeError(f"{op}: expected a Tensor, got {type(value).__name__}") from None
 
 
 def shape_of(handle: int) -> tuple[int, ...]:

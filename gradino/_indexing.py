@@ -1,7 +1,7 @@
 """``tensor[index]`` and ``tensor[index] = value``.
 
 An index is an int, a slice with positive step, None, ``...``, a bool mask, or integer tensors, arrays
-or lists; integer tensors must stand next to each other.
+or lists. Dimensions of integer tensors that do not stand next to each other come first in the result.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from gradino._core import wrap
 from gradino._lib import check, lib
-from gradino.errors import DTypeError, OutOfRangeError, ShapeError
+from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError, ShapeError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
@@ -24,7 +24,7 @@ def get(a: Tensor, index: Any) -> Tensor:
     """``a[index]``."""
     if type(index) is int:  # the common case
         return wrap(lib.gd_select(a._h, 0, index))
-    view, picks = _basic(a, index)
+    view, picks = _together(*_basic(a, index))
     return _pick(view, picks) if picks else view
 
 
@@ -40,7 +40,11 @@ def set_(a: Tensor, index: Any, value: Any) -> None:
     elif lib.gd_grad_enabled() and value.requires_grad:
         check(lib.gd_copy_in(a._h, value._h))  # raises, and says why
     with no_grad():
-        view, picks = _basic(a, index)
+        if _is_mask(index) and index.shape == a.shape[: index.ndim] and value.numel() == 1:  # one pass, not row by row
+            mask = index.reshape(*index.shape, *[1] * (a.ndim - index.ndim))
+            check(lib.gd_copy_in(a._h, lib.gd_where(mask._h, lib.gd_cast(value.reshape(())._h, a.dtype.code), a._h)))
+            return
+        view, picks = _together(*_basic(a, index))
         if not picks:
             check(lib.gd_copy_in(view._h, _fit(value, view.shape)._h))
             return
@@ -96,6 +100,15 @@ def _basic(a: Tensor, index: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
     return a, picks
 
 
+def _together(a: Tensor, picks: list[tuple[int, Tensor]]) -> tuple[Tensor, list[tuple[int, Tensor]]]:
+    """Where index tensors do not stand next to each other, their dimensions come first, as in NumPy."""
+    chosen = [d for d, _ in picks]
+    if len(picks) < 2 or chosen == list(range(chosen[0], chosen[0] + len(picks))):
+        return a, picks
+    view = a.permute(*chosen, *(d for d in range(a.ndim) if d not in chosen))
+    return view, [(i, index) for i, (_, index) in enumerate(picks)]
+
+
 def _still_to_come(parts: list[Any]) -> int:
     after = parts[next(i for i, p in enumerate(parts) if p is Ellipsis) + 1 :]
     return sum(p.ndim if _is_mask(p) else 1 for p in after if p is not None)
@@ -123,7 +136,7 @@ def _as_tensor(p: Any) -> Any:
 def _slice(a: Tensor, dim: int, s: slice) -> Tensor:
     step = 1 if s.step is None else s.step.__index__()
     if step < 1:
-        raise OutOfRangeError(f"slice: step is {step}, must be at least 1; use flip for reverse order")
+        raise InvalidValueError(f"slice: step is {step}, must be at least 1; use flip for reverse order")
     start = 0 if s.start is None else s.start.__index__()
     stop = _MAX if s.stop is None else s.stop.__index__()
     return wrap(lib.gd_slice(a._h, dim, max(min(start, _MAX), -_MAX), max(min(stop, _MAX), -_MAX), step))
@@ -132,8 +145,6 @@ def _slice(a: Tensor, dim: int, s: slice) -> Tensor:
 def _merge(a: Tensor, picks: list[tuple[int, Tensor]]) -> tuple[Tensor, int, Tensor]:
     """Several index tensors as one over their merged dimensions: (merged tensor, dimension, index)."""
     first = picks[0][0]
-    if [d for d, _ in picks] != list(range(first, first + len(picks))):
-        raise DTypeError("index: integer index tensors must stand next to each other")
     shape = a.shape
     index = picks[0][1]
     _check_range(index, shape[first])

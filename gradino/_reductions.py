@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gradino._core import dims, wrap
+from gradino._core import dims, handle_of, wrap
 from gradino._lib import lib, op_id
 from gradino.dtypes import resolve
+from gradino.errors import DTypeError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
@@ -38,9 +39,20 @@ def _extreme(op_all: int, op_dim: int, op_pair: int, a: Tensor, dim: Any, keepdi
     if dim is None:
         return _reduce(op_all, a, None, keepdim)
     if not isinstance(dim, int):
-        return wrap(lib.gd_binary(op_pair, a._h, dim._h))
+        return wrap(lib.gd_binary(op_pair, a._h, handle_of("max and min", dim)))
     values = _reduce(op_dim, a, dim, keepdim)
     return Extremes(values, wrap(lib.gd_output(values._h, 1)))
+
+
+def _correction(name: str, dim: Any, unbiased: bool | None, correction: float | None) -> tuple[Any, float]:
+    """Dimensions and correction; PyTorch also takes ``unbiased`` alone, as ``x.var(False)``."""
+    if isinstance(dim, bool) and unbiased is None:
+        dim, unbiased = None, dim
+    if unbiased is not None and not isinstance(unbiased, bool):
+        raise DTypeError(f"{name}: unbiased must be a bool, got {unbiased!r}")
+    if unbiased is not None and correction is not None:
+        raise DTypeError(f"{name}: give either unbiased or correction")
+    return dim, (1 if unbiased is None else int(unbiased)) if correction is None else correction
 
 
 class Reductions:
@@ -63,13 +75,29 @@ class Reductions:
         """The product; of bools and integers in int64."""
         return _reduce(_PROD, self, dim, keepdim)
 
-    def var(self: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
-        """The variance with divisor ``n - correction``."""
-        return _reduce(_VAR, self, dim, keepdim, correction)
+    def var(
+        self: Tensor,
+        dim: int | Sequence[int] | None = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+    ) -> Tensor:
+        """The variance with divisor ``n - correction``, where ``correction`` is 1 or, with ``unbiased=False``, 0."""
+        dim, divisor = _correction("var", dim, unbiased, correction)
+        return _reduce(_VAR, self, dim, keepdim, divisor)
 
-    def std(self: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+    def std(
+        self: Tensor,
+        dim: int | Sequence[int] | None = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+    ) -> Tensor:
         """The standard deviation, the root of ``var``."""
-        return wrap(lib.gd_unary(_SQRT, _reduce(_VAR, self, dim, keepdim, correction)._h))
+        dim, divisor = _correction("std", dim, unbiased, correction)
+        return wrap(lib.gd_unary(_SQRT, _reduce(_VAR, self, dim, keepdim, divisor)._h))
 
     def amax(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """The largest element; NaN if there is one. Ties share the gradient."""
@@ -107,10 +135,12 @@ class Reductions:
         """``log(sum(exp(x)))`` without overflow. Where everything is -inf its gradient is 0."""
         return _reduce(_LOGSUMEXP, self, dim, keepdim)
 
-    def softmax(self: Tensor, dim: int) -> Tensor:
+    def softmax(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         """``exp(x) / sum(exp(x))`` along ``dim``; NaN for a row of -inf."""
-        return wrap(lib.gd_softmax(_SOFTMAX, self._h, dim))
+        a = self if dtype is None else self.to(resolve(dtype))
+        return wrap(lib.gd_softmax(_SOFTMAX, a._h, dim))
 
-    def log_softmax(self: Tensor, dim: int) -> Tensor:
+    def log_softmax(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         """``log(softmax(x))`` along ``dim``, without overflow."""
-        return wrap(lib.gd_softmax(_LOG_SOFTMAX, self._h, dim))
+        a = self if dtype is None else self.to(resolve(dtype))
+        return wrap(lib.gd_softmax(_LOG_SOFTMAX, a._h, dim))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradino import _indexing
-from gradino._core import sizes, wrap
+from gradino._core import handle_of, sizes, wrap
 from gradino._lib import lib
 from gradino.errors import ShapeError
 
@@ -14,6 +14,25 @@ if TYPE_CHECKING:
     from gradino.tensor import Tensor
 
 __all__ = ["Shaping"]
+
+
+def _triangle(name: str, a: Tensor, diagonal: int, below: bool) -> Tensor:
+    from gradino.factories import arange
+
+    if a.ndim < 2:
+        raise ShapeError(f"{name}: shape {a.shape} has no matrices: at least two dimensions are needed")
+    rows, columns = a.shape[-2:]
+    offset = arange(columns) - arange(rows).unsqueeze(1)
+    return a.masked_fill(offset > diagonal if below else offset < diagonal, 0)
+
+
+def _product(name: str, a: Tensor, b: Tensor, ndim: int) -> Tensor:
+    other = handle_of(name, b)
+    if a.ndim != ndim or b.ndim != ndim:
+        raise ShapeError(f"{name}: shapes {a.shape} and {b.shape}: both must have {ndim} dimensions")
+    if a.shape[:-2] != b.shape[:-2]:
+        raise ShapeError(f"{name}: shapes {a.shape} and {b.shape}: both must have the same number of matrices")
+    return wrap(lib.gd_matmul(a._h, other))
 
 
 class Shaping:
@@ -89,8 +108,13 @@ class Shaping:
         """``expand`` to the shape of another tensor."""
         return self.expand(other.shape)
 
-    def squeeze(self: Tensor, dim: int | None = None) -> Tensor:
-        """Without dimensions of size 1 (all, or ``dim`` if its size is 1)."""
+    def squeeze(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+        """Without dimensions of size 1 (all, or ``dim``, one or several, where their size is 1)."""
+        if isinstance(dim, (tuple, list)):
+            n, result = self.ndim, self
+            for d in sorted((d % n if -n <= d < n else d for d in dim), reverse=True):
+                result = result.squeeze(d)
+            return result
         return wrap(lib.gd_squeeze(self._h, dim or 0, dim is None))
 
     def unsqueeze(self: Tensor, dim: int) -> Tensor:
@@ -138,18 +162,33 @@ class Shaping:
 
     def index_select(self: Tensor, dim: int, index: Tensor) -> Tensor:
         """The entries of ``dim`` that the int64 vector ``index`` names."""
-        return wrap(lib.gd_index_select(self._h, dim, index._h))
+        return wrap(lib.gd_index_select(self._h, dim, handle_of("index_select", index)))
 
     def gather(self: Tensor, dim: int, index: Tensor) -> Tensor:
         """``out[i][j] = self[index[i][j]][j]`` for ``dim`` 0, and so on. Shaped like ``index``."""
-        return wrap(lib.gd_gather(self._h, dim, index._h))
+        return wrap(lib.gd_gather(self._h, dim, handle_of("gather", index)))
 
-    def nonzero(self: Tensor) -> Tensor:
-        """Indices of the elements that are not 0, (count, ndim), as int64."""
-        return wrap(lib.gd_nonzero(self._h))
+    def nonzero(self: Tensor, *, as_tuple: bool = False) -> Any:
+        """Indices of the elements that are not 0, as int64: (count, ndim), or with ``as_tuple`` one vector for each dimension."""
+        found = wrap(lib.gd_nonzero(self._h))
+        return found.unbind(1) if as_tuple else found
+
+    def tril(self: Tensor, diagonal: int = 0) -> Tensor:
+        """The last two dimensions with 0 above a diagonal; positive ones lie above the main one."""
+        return _triangle("tril", self, diagonal, below=True)
+
+    def triu(self: Tensor, diagonal: int = 0) -> Tensor:
+        """The last two dimensions with 0 below a diagonal; positive ones lie above the main one."""
+        return _triangle("triu", self, diagonal, below=False)
 
     def matmul(self: Tensor, other: Tensor) -> Tensor:
         """``self @ other``."""
-        return wrap(lib.gd_matmul(self._h, other._h))
+        return wrap(lib.gd_matmul(self._h, handle_of("matmul", other)))
 
-    mm = bmm = matmul
+    def mm(self: Tensor, mat2: Tensor) -> Tensor:
+        """The product of two matrices."""
+        return _product("mm", self, mat2, 2)
+
+    def bmm(self: Tensor, mat2: Tensor) -> Tensor:
+        """The products of two batches of matrices, (B, M, K) and (B, K, N)."""
+        return _product("bmm", self, mat2, 3)

@@ -40,11 +40,12 @@ bool_ = dtype("bool", 4, np.bool_)
 BY_CODE = (float32, float64, int64, int32, bool_)
 _BY_NAME = {d.name: d for d in BY_CODE}
 _BY_NUMPY = {d.numpy: d for d in BY_CODE}
-_BY_PYTHON = {float: float32, int: int64, bool: bool_}
+NUMPY = frozenset(_BY_NUMPY)  # NumPy's dtypes that have an equal here
+_BY_PYTHON = {float: float64, int: int64, bool: bool_}
 
 
 def resolve(value: Any) -> dtype:
-    """A dtype from itself, its name, a NumPy dtype, or ``float``, ``int``, ``bool``."""
+    """A dtype from itself, its name, a NumPy dtype, or ``float`` (float64), ``int``, ``bool``."""
     if isinstance(value, dtype):
         return value
     found = _BY_NAME.get(value) if isinstance(value, str) else _BY_PYTHON.get(value)

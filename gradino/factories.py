@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,15 @@ import numpy as np
 from gradino import dtypes
 from gradino._core import sizes, wrap
 from gradino._lib import ffi, lib
-from gradino.arena import borrow
-from gradino.errors import DeviceError, DTypeError, InvalidValueError
+from gradino.arena import borrow, step_arena
+from gradino.devices import need_cpu
+from gradino.errors import DTypeError, InvalidValueError
 from gradino.tensor import Tensor
 
 __all__ = [
-    "arange", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "get_rng_state", "linspace", "manual_seed", "ones",
-    "ones_like", "rand", "rand_like", "randint", "randn", "randn_like", "set_rng_state", "tensor", "zeros", "zeros_like",
+    "arange", "as_tensor", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "get_rng_state", "linspace", "manual_seed",
+    "ones", "ones_like", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "set_rng_state", "tensor", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 
@@ -25,9 +28,17 @@ def _finish(t: Tensor, requires_grad: bool) -> Tensor:
 
 
 def _dtype(dtype: Any, device: Any) -> dtypes.dtype:
-    if device is not None and str(device) != "cpu":
-        raise DeviceError(f"device {device!r} is not available: this build has only 'cpu'")
+    need_cpu("factory", device)
     return dtypes.float32 if dtype is None else dtypes.resolve(dtype)
+
+
+def _shape(shape: tuple[Any, ...], size: Any) -> list[int]:
+    """Sizes given one by one or as one sequence, by position or as ``size=``."""
+    if size is None:
+        return sizes(shape)
+    if shape:
+        raise DTypeError(f"the shape is given twice: {shape} and size={size!r}")
+    return sizes((size,))
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -70,32 +81,37 @@ def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None,
 
 
 def _filled(shape: list[int], value: float, d: dtypes.dtype) -> Tensor:
+    if isinstance(value, float) and not d.is_floating_point and not math.isfinite(value):
+        raise InvalidValueError(f"full: {value} does not fit {d.name}")
     whole = 0 if d.is_floating_point else int(value)
+    if not -(2**63) <= whole < 2**63 or (d is dtypes.int32 and not -(2**31) <= whole < 2**31):
+        raise InvalidValueError(f"full: {value} does not fit {d.name}")
     return wrap(lib.gd_full(len(shape), shape, d.code, float(value), whole))
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros."""
-    return _finish(_filled(sizes(size), 0, _dtype(dtype, device)), requires_grad)
+    return _finish(_filled(_shape(shape, size), 0, _dtype(dtype, device)), requires_grad)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones."""
-    return _finish(_filled(sizes(size), 1, _dtype(dtype, device)), requires_grad)
+    return _finish(_filled(_shape(shape, size), 1, _dtype(dtype, device)), requires_grad)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor with undefined contents."""
-    shape = sizes(size)
-    return _finish(wrap(lib.gd_empty(len(shape), shape, _dtype(dtype, device).code)), requires_grad)
+    s = _shape(shape, size)
+    return _finish(wrap(lib.gd_empty(len(s), s, _dtype(dtype, device).code)), requires_grad)
 
 
 def arange(
-    start: float, end: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: float = 0, end: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """``start, start + step, ...`` up to but without ``end``. int64 if all numbers are ints."""
     if end is None:
         start, end = 0, start
+    start, end, step = _number(start), _number(end), _number(step)
     if step == 0 or not all(math.isfinite(x) for x in (start, end, step)) or (end - start) / step < 0:
         raise InvalidValueError(f"arange: from {start} to {end} in steps of {step}: the step must lead from start to end")
     if dtype is None:
@@ -104,6 +120,11 @@ def arange(
     count = -(-(end - start) // step) if all(isinstance(x, int) for x in (start, end, step)) else math.ceil((end - start) / step)
     handle = lib.gd_arange(float(start), float(step), int(start), int(step), int(count), d.code)
     return _finish(wrap(handle), requires_grad)
+
+
+def _number(x: Any) -> Any:
+    """A Python number of a NumPy scalar or a tensor with one element."""
+    return x.item() if isinstance(x, (np.generic, Tensor)) else x
 
 
 def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -118,19 +139,19 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     return _finish(wrap(lib.gd_eye(n, n if m is None else m, _dtype(dtype, device).code)), requires_grad)
 
 
-def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform random numbers in [0, 1)."""
-    shape = sizes(size)
-    return _finish(wrap(lib.gd_uniform(len(shape), shape, _dtype(dtype, device).code, 0.0, 1.0)), requires_grad)
+    s = _shape(shape, size)
+    return _finish(wrap(lib.gd_uniform(len(s), s, _dtype(dtype, device).code, 0.0, 1.0)), requires_grad)
 
 
-def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Normal random numbers, mean 0 and standard deviation 1."""
-    shape = sizes(size)
-    return _finish(wrap(lib.gd_normal(len(shape), shape, _dtype(dtype, device).code, 0.0, 1.0)), requires_grad)
+    s = _shape(shape, size)
+    return _finish(wrap(lib.gd_normal(len(s), s, _dtype(dtype, device).code, 0.0, 1.0)), requires_grad)
 
 
-def randint(low: int, high: Any, size: Any = None, *, dtype: Any = None, device: Any = None) -> Tensor:
+def randint(low: int = 0, high: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Random integers in [low, high), int64; ``randint(high, size)`` starts at 0."""
     if size is None:
         low, high, size = 0, low, high
@@ -140,51 +161,78 @@ def randint(low: int, high: Any, size: Any = None, *, dtype: Any = None, device:
     return t if dtype is None else t.to(dtype)
 
 
+def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """The numbers 0 to n - 1 in random order, int64.
+
+    >>> import gradino as gd
+    >>> sorted(gd.randperm(4).tolist())
+    [0, 1, 2, 3]
+    """
+    _dtype(None, device)
+    if n < 0:
+        raise InvalidValueError(f"randperm: n is {n}, must be at least 0")
+    with step_arena():
+        keys = rand(n, dtype=dtypes.float64)._array()
+    return Tensor(np.argsort(keys, kind="stable"), dtype=dtypes.int64 if dtype is None else dtype)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """``data`` itself if it is a tensor of that dtype, a tensor over the memory of an array, or a copy of anything else."""
+    _dtype(None, device)
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if isinstance(data, np.ndarray) and data.dtype in dtypes.NUMPY:
+        return from_numpy(data) if dtype is None else from_numpy(data).to(dtype)
+    return Tensor(data, dtype=dtype)
+
+
 def _like(t: Tensor, dtype: Any) -> tuple[tuple[int, ...], dtypes.dtype]:
     return t.shape, t.dtype if dtype is None else dtypes.resolve(dtype)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of another tensor's shape and dtype."""
     shape, d = _like(input, dtype)
-    return zeros(shape, dtype=d, requires_grad=requires_grad)
+    return zeros(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of another tensor's shape and dtype."""
     shape, d = _like(input, dtype)
-    return ones(shape, dtype=d, requires_grad=requires_grad)
+    return ones(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Undefined contents in another tensor's shape and dtype."""
     shape, d = _like(input, dtype)
-    return empty(shape, dtype=d, requires_grad=requires_grad)
+    return empty(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
-def full_like(input: Tensor, fill_value: float, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def full_like(input: Tensor, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A number in another tensor's shape and dtype."""
     shape, d = _like(input, dtype)
-    return full(shape, fill_value, dtype=d, requires_grad=requires_grad)
+    return full(shape, fill_value, dtype=d, device=device, requires_grad=requires_grad)
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform random numbers in another tensor's shape and dtype."""
     shape, d = _like(input, dtype)
-    return rand(shape, dtype=d, requires_grad=requires_grad)
+    return rand(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Normal random numbers in another tensor's shape and dtype."""
     shape, d = _like(input, dtype)
-    return randn(shape, dtype=d, requires_grad=requires_grad)
+    return randn(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def manual_seed(seed: int) -> None:
     """Start the random numbers of the process anew: the same seed gives the same numbers."""
-    if not isinstance(seed, int):
-        raise DTypeError(f"manual_seed: the seed must be an int, got {type(seed).__name__}")
-    lib.gd_manual_seed(seed & (2**64 - 1))
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        raise DTypeError(f"manual_seed: the seed must be an int, got {type(seed).__name__}") from None
+    lib.gd_manual_seed(number & (2**64 - 1))
 
 
 def get_rng_state() -> tuple[int, int]:

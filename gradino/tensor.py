@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from gradino import _core, dtypes
+from gradino import _core, devices, dtypes
 from gradino._arithmetic import Arithmetic
-from gradino._core import shape_of, wrap
-from gradino._lib import check, ffi, lib, op_id, raise_error
+from gradino._core import handle_of, shape_of, wrap
+from gradino._in_place import InPlace
+from gradino._lib import check, ffi, lib, op_id, raise_error, text
 from gradino._reductions import Reductions
 from gradino._shaping import Shaping
 from gradino.arena import Arena, owner_of
 from gradino.dtypes import BY_CODE, dtype
-from gradino.errors import DeviceError, DTypeError, GradinoError, ShapeError
+from gradino.errors import DTypeError, GradinoError, InvalidValueError, ShapeError
 from gradino.grad_mode import no_grad
 
 __all__ = ["Tensor"]
@@ -31,45 +32,78 @@ def from_data(data: Any, dtype: Any = None) -> int:
         wanted = data.dtype if dtype is None else dtypes.resolve(dtype)
         with no_grad():
             return wrap(lib.gd_cast(lib.gd_detach(data._h), wanted.code)).clone()._h
-    if isinstance(data, (list, tuple)) and _holds_tensor(data):
-        data = _untensor(data)
-    is_array = isinstance(data, (np.ndarray, np.generic))
-    array = np.asarray(data)
+    is_array, doubles = isinstance(data, (np.ndarray, np.generic)), False
+    if isinstance(data, (list, tuple)):
+        kinds = _kinds(data, set())
+        if any(issubclass(k, Tensor) for k in kinds if isinstance(k, type)):
+            data = _untensor(data)
+        doubles = not kinds.isdisjoint(_DOUBLES)
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        raise ShapeError(f"tensor: the {type(data).__name__} is ragged: at each depth all parts must have one length") from None
     if dtype is not None:
         wanted = dtypes.resolve(dtype)
     elif is_array:
         wanted = dtypes.from_numpy_dtype(array.dtype)
     elif array.dtype.kind == "f":
-        wanted = dtypes.float32
-    elif array.dtype == object:
-        raise DTypeError(f"tensor: cannot make a tensor of {type(data).__name__} values: they must be numbers of one shape")
+        wanted = dtypes.float64 if doubles else dtypes.float32
+    elif array.dtype == object or array.dtype.kind not in "iub":
+        wanted = dtypes.int64  # refused below
     else:
-        wanted = dtypes.from_numpy_dtype(array.dtype)
+        wanted = dtypes.int64 if array.dtype.kind == "u" else dtypes.from_numpy_dtype(array.dtype)
     if array.dtype.kind not in "fiub":
-        raise DTypeError(f"tensor: values of NumPy dtype {array.dtype} are not numbers")
-    array = np.ascontiguousarray(array, wanted.numpy).reshape(array.shape)
+        if array.dtype == object and isinstance(data, int):
+            raise InvalidValueError(f"tensor: {data} does not fit int64")
+        raise DTypeError(f"tensor: cannot make a tensor of {type(data).__name__} values of NumPy dtype {array.dtype}: they must be numbers")
+    if array.dtype != wanted.numpy:
+        array = _converted(array, wanted, checked=not is_array)
+    array = np.ascontiguousarray(array).reshape(array.shape)
     handle = lib.gd_from_data(array.ndim, array.shape, wanted.code, ffi.from_buffer(array))
     return int(handle) or raise_error()
 
 
-def _holds_tensor(data: Any) -> bool:
-    return any(isinstance(x, Tensor) or (isinstance(x, (list, tuple)) and _holds_tensor(x)) for x in data)
+_DOUBLES = frozenset((np.float64, dtypes.float64, dtypes.float64.numpy))
+
+
+def _kinds(data: Any, found: set[Any]) -> set[Any]:
+    """Types of all that nested lists hold, and dtypes of the arrays and tensors among it."""
+    for x in data:
+        if isinstance(x, (list, tuple)):
+            _kinds(x, found)
+        else:
+            found.add(type(x))
+            if isinstance(x, (np.ndarray, Tensor)):
+                found.add(x.dtype)
+    return found
 
 
 def _untensor(data: Any) -> Any:
     return [x.tolist() if isinstance(x, Tensor) else _untensor(x) if isinstance(x, (list, tuple)) else x for x in data]
 
 
-class Tensor(Arithmetic, Reductions, Shaping):
+def _converted(array: np.ndarray[Any, Any], wanted: dtype, checked: bool) -> np.ndarray[Any, Any]:
+    """The array in another dtype. Python integers must fit; floats overflow to infinity without a warning."""
+    if checked and array.size and array.dtype.kind in "iu" and wanted.numpy.kind == "i":
+        limits = np.iinfo(wanted.numpy)
+        for value in (int(array.min()), int(array.max())):
+            if not limits.min <= value <= limits.max:
+                raise InvalidValueError(f"tensor: {value} does not fit {wanted.name}")
+    with np.errstate(all="ignore"):
+        return array.astype(wanted.numpy)
+
+
+class Tensor(Arithmetic, InPlace, Reductions, Shaping):
     """An array of at most four dimensions that lives in an arena and may require gradients.
 
     ``Tensor(data)`` is ``gd.tensor(data)``. Operators, methods and their arguments are PyTorch's.
     """
 
-    __slots__ = ("_h", "__weakref__")
+    __slots__ = ("_h", "_owner", "__weakref__")
     __array_ufunc__ = None  # NumPy leaves `array * tensor` to __rmul__
     __array_priority__ = 1000
     _h: int
+    _owner: Tensor  # set where another object must stay alive: by Parameter.detach
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         self._h = from_data(data, dtype)
@@ -105,10 +139,37 @@ class Tensor(Arithmetic, Reductions, Shaping):
         """Number of elements."""
         return int(self._info().numel)
 
-    def stride(self) -> tuple[int, ...]:
-        """Strides in elements."""
+    def nelement(self) -> int:
+        """Number of elements."""
+        return int(self._info().numel)
+
+    def ndimension(self) -> int:
+        """Number of dimensions, 0 to 4."""
+        return len(shape_of(self._h))
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Strides in elements, or the stride of one dimension."""
         info = self._info()
-        return tuple(info.strides[0 : info.rank])
+        strides = tuple(info.strides[0 : info.rank])
+        return strides if dim is None else strides[dim]
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return int(self.dtype.itemsize)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return int(self.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.numel() * int(self.dtype.itemsize)
+
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        return int(ffi.cast("uintptr_t", self._info().data))
 
     @property
     def dtype(self) -> dtype:
@@ -117,9 +178,14 @@ class Tensor(Arithmetic, Reductions, Shaping):
         return BY_CODE[code] if code >= 0 else raise_error()
 
     @property
-    def device(self) -> str:
-        """``"cpu"``."""
-        return "cpu"
+    def device(self) -> devices.device:
+        """``device("cpu")``, which equals ``"cpu"``."""
+        return devices.CPU
+
+    @property
+    def is_cuda(self) -> bool:
+        """False: there is only the CPU."""
+        return False
 
     @property
     def arena(self) -> Arena:
@@ -242,9 +308,9 @@ class Tensor(Arithmetic, Reductions, Shaping):
         return int(self.item())
 
     def __format__(self, spec: str) -> str:
-        if not spec:
-            return repr(self)
-        return object.__format__(self, spec) if self.ndim else format(self.item(), spec)
+        if lib.gd_check(self._h) >= 0 and not self.ndim:
+            return format(self.item(), spec)
+        return object.__format__(self, spec) if spec else repr(self)
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:
@@ -253,6 +319,8 @@ class Tensor(Arithmetic, Reductions, Shaping):
             yield wrap(lib.gd_select(self._h, 0, i))
 
     def __contains__(self, value: Any) -> bool:
+        if not isinstance(value, (Tensor, bool, int, float, np.generic)):
+            raise DTypeError(f"in: a tensor holds numbers, so it cannot contain a {type(value).__name__}")
         return bool((self == value).any())
 
     # ---- gradients ----------------------------------------------------------------------------------------
@@ -293,6 +361,29 @@ class Tensor(Arithmetic, Reductions, Shaping):
             raise TypeError(f"grad: must be a Tensor or None, got {type(value).__name__}")
         check(lib.gd_set_grad(self._h, 0 if value is None else value._h))
 
+    @grad.deleter
+    def grad(self) -> None:
+        check(lib.gd_set_grad(self._h, 0))
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history. Assigning copies values into it, in its shape and dtype."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise DTypeError(f"data: expected a Tensor, got {type(value).__name__}")
+        if value.shape != self.shape:
+            raise ShapeError(f"data: values of shape {value.shape} for a tensor of shape {self.shape}: they must be equal")
+        self.detach().copy_(value.detach())
+
+    @property
+    def grad_fn(self) -> str | None:
+        """Name of the op that backward continues with; None for a leaf."""
+        info = self._info()
+        return text(lib.gd_op_name(info.op)) if info.has_node and info.op >= 0 else None
+
     def backward(
         self,
         gradient: Tensor | None = None,
@@ -312,7 +403,7 @@ class Tensor(Arithmetic, Reductions, Shaping):
         """
         retain = create_graph if retain_graph is None else retain_graph
         native = optimizer._prepare() if optimizer is not None else ffi.NULL
-        status = lib.gd_backward(self._h, 0 if gradient is None else gradient._h, retain, create_graph, native)
+        status = lib.gd_backward(self._h, 0 if gradient is None else handle_of("backward", gradient), retain, create_graph, native)
         if status:
             check(status)
 
@@ -341,7 +432,8 @@ class Tensor(Arithmetic, Reductions, Shaping):
 
     def contiguous(self) -> Tensor:
         """This tensor if it is contiguous, else a copy that is."""
-        return wrap(lib.gd_contiguous(self._h))
+        handle = lib.gd_contiguous(self._h)
+        return self if handle == self._h else wrap(handle)
 
     def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False) -> Tensor:
         """This tensor with another dtype. The only device is ``"cpu"``."""
@@ -352,10 +444,11 @@ class Tensor(Arithmetic, Reductions, Shaping):
                 device = arg
             else:
                 dtype = arg
-        if device is not None and str(device) != "cpu":
-            raise DeviceError(f"to: device {device!r} is not available: this build has only 'cpu'")
+        devices.need_cpu("to", device)
         result = self if dtype is None else wrap(lib.gd_cast(self._h, dtypes.resolve(dtype).code))
-        return result.clone() if copy and result._h == self._h else result
+        if result._h == self._h:
+            return self.clone() if copy else self
+        return result
 
     def type(self, dtype: Any) -> Tensor:
         """This tensor with another dtype."""
@@ -380,6 +473,10 @@ class Tensor(Arithmetic, Reductions, Shaping):
     def bool(self) -> Tensor:
         """As bool: whether elements are not 0."""
         return self.to(dtypes.bool_)
+
+    def type_as(self, other: Tensor) -> Tensor:
+        """This tensor with the dtype of another."""
+        return self.to(other.dtype)
 
     def cpu(self) -> Tensor:
         """This tensor."""

@@ -26,6 +26,7 @@ OTHER_ARGUMENTS = (
     "reshape",
     "permute",
     "split",
+    "clip",
 )  # than as a method, or in a spec
 BOTH = [s for s in (*LIST, *COMPOSED) if hasattr(gd, s.name) and hasattr(gd.Tensor, s.name) and s.name not in OTHER_ARGUMENTS]
 

@@ -205,18 +205,29 @@ def test_memory_of_dropped_models_is_used_again() -> None:
 
 def test_dead_parameters_say_so() -> None:
     model = nn.Linear(2, 2)
-    weight, view, loss = model.weight.detach(), model.weight[0], model(gd.ones(1, 2)).sum()
+    view, loss = model.weight[0], model(gd.ones(1, 2)).sum()
     loss.backward(retain_graph=True)
     grad = model.weight.grad
     del model
     gc.collect()
     nn.Linear(2, 2)
-    for t in (weight, view, grad):
+    for t in (view, grad):
         with pytest.raises(gd.StaleTensorError, match="parameter that was freed"):
             t.sum()
     with pytest.raises(gd.StaleTensorError):
         loss.backward()
-    assert "freed" in repr(weight)
+    assert "freed" in repr(view)
+
+
+def test_a_state_dict_keeps_its_parameters() -> None:
+    """Detached values and state dicts outlive the module: they hold on to its parameters."""
+    state, weight = nn.Linear(2, 2).state_dict(), nn.Linear(2, 2, bias=False).weight.detach()
+    gc.collect()
+    want = {name: value.tolist() for name, value in state.items()}, weight.tolist()
+    others = [nn.Linear(2, 2) for _ in range(5)]
+    assert ({name: value.tolist() for name, value in state.items()}, weight.tolist()) == want
+    assert str(others[0].load_state_dict(state)) == "<All keys matched successfully>"
+    assert others[0].weight.tolist() == want[0]["weight"]
 
 
 def test_m02_arrays_outlive_parameters() -> None:

@@ -3,7 +3,7 @@
 from gradino.nn import functional as functional
 from gradino.nn import utils as utils
 from gradino.nn.activation import Dropout, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
-from gradino.nn.container import Sequential
+from gradino.nn.container import ModuleDict, ModuleList, Sequential
 from gradino.nn.embedding import Embedding
 from gradino.nn.linear import Identity, Linear
 from gradino.nn.loss import CrossEntropyLoss, MSELoss
@@ -13,5 +13,5 @@ from gradino.nn.rnn import LSTM, LSTMCell
 
 __all__ = [
     "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "Identity", "LSTM", "LSTMCell", "Linear", "LogSoftmax", "MSELoss", "Module",
-    "Parameter", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "functional", "utils",
+    "ModuleDict", "ModuleList", "Parameter", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "functional", "utils",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from gradino.nn.module import Module
 
-__all__ = ["Sequential"]
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
 class Sequential(Module):
@@ -115,3 +115,117 @@ class Sequential(Module):
         for name in names[index] if isinstance(index, slice) else [self._name(index)]:
             delattr(self, name)
         self._renumber(self)
+
+
+class ModuleList(Module):
+    """Modules in a list, whose parameters belong to the model.
+
+    >>> from gradino import nn
+    >>> layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
+    >>> [name for name, _ in layers.named_parameters()]
+    ['0.weight', '0.bias', '1.weight', '1.bias']
+    """
+
+    _modules: dict[str, Module]  # type: ignore[assignment]
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        self.extend(modules or ())
+
+    def append(self, module: Module) -> ModuleList:
+        """Add a module at the end."""
+        self.register_module(str(len(self._modules)), _module("ModuleList", module))
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> ModuleList:
+        """Add modules at the end."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> None:
+        """Add a module before ``index``; those after it are numbered anew."""
+        modules = list(self)
+        modules.insert(index, _module("ModuleList", module))
+        self._replace(modules)
+
+    def _replace(self, modules: list[Module]) -> None:
+        for name in list(self._modules):
+            delattr(self, name)
+        self.extend(modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(list(self._modules.values()))
+
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
+    @overload
+    def __getitem__(self, index: slice) -> ModuleList: ...
+    def __getitem__(self, index: int | slice) -> Module | ModuleList:
+        found = list(self)[index]
+        return ModuleList(found) if isinstance(found, list) else found
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        names = list(self._modules)
+        self.register_module(names[index], _module("ModuleList", module))
+
+    def __delitem__(self, index: int | slice) -> None:
+        modules = list(self)
+        del modules[index]
+        self._replace(modules)
+
+
+class ModuleDict(Module):
+    """Modules by name, whose parameters belong to the model."""
+
+    _modules: dict[str, Module]  # type: ignore[assignment]
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        super().__init__()
+        self.update(modules or {})
+
+    def update(self, modules: Mapping[str, Module]) -> None:
+        """Add modules or put them in the place of others."""
+        for name, module in modules.items():
+            self[name] = module
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._modules.keys()
+
+    def values(self) -> Iterable[Module]:
+        """The modules."""
+        return self._modules.values()
+
+    def items(self) -> Iterable[tuple[str, Module]]:
+        """Names and modules."""
+        return self._modules.items()
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules
+
+    def __getitem__(self, name: str) -> Module:
+        return self._modules[name]
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        self.register_module(name, _module("ModuleDict", module))
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self._modules:
+            raise KeyError(name)
+        delattr(self, name)
+
+
+def _module(owner: str, value: object) -> Module:
+    if not isinstance(value, Module):
+        raise TypeError(f"{owner}: {value!r} is not a Module")
+    return value

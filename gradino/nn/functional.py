@@ -105,17 +105,18 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``dim``, computed in ``dtype`` if given; NaN for a row of -inf."""
     refuse_input("softmax", input)
-    return (input if dtype is None else input.to(dtype)).softmax(dim)
+    return input.softmax(dim, dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """``log(softmax(x))`` along ``dim``, computed in ``dtype`` if given, without overflow."""
     refuse_input("log_softmax", input)
-    return (input if dtype is None else input.to(dtype)).log_softmax(dim)
+    return input.log_softmax(dim, dtype=dtype)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """int64 (...) -> int64 (..., num_classes): 1 at the class, else 0. -1: as many as the largest class needs."""
+    refuse_input("one_hot", tensor)
     return wrap(lib.gd_one_hot(tensor._h, num_classes))
 
 
@@ -125,6 +126,7 @@ def embedding(input: Tensor, weight: Tensor) -> Tensor:
     Raises:
         OutOfRangeError: for an index outside [0, V).
     """
+    refuse_input("embedding", input, weight)
     if input.numel() and input.amin().item() < 0:
         raise OutOfRangeError(f"embedding: index {input.amin().item()} is out of range: it must be in [0, {weight.shape[0]})")
     rows = wrap(lib.gd_index_select(weight._h, 0, input.flatten()._h))

@@ -9,7 +9,8 @@ from gradino import dtypes
 from gradino._core import wrap
 from gradino._lib import lib
 from gradino.arena import step_arena
-from gradino.errors import DeviceError, DTypeError, InvalidValueError
+from gradino.devices import need_cpu
+from gradino.errors import DTypeError, InvalidValueError
 from gradino.nn.functional import refuse_input
 from gradino.nn.module import Module
 from gradino.nn.parameter import Parameter
@@ -20,8 +21,7 @@ __all__ = ["Identity", "Linear", "parameter_dtype", "uniform_parameter"]
 
 def parameter_dtype(dtype: Any, device: Any) -> dtypes.dtype:
     """The dtype of a layer's parameters from its ``dtype`` and ``device`` arguments."""
-    if device is not None and str(device) != "cpu":
-        raise DeviceError(f"device {device!r} is not available: this build has only 'cpu'")
+    need_cpu("parameter", device)
     found = dtypes.resolve("float32" if dtype is None else dtype)
     if not found.is_floating_point:
         raise DTypeError(f"parameters must be float32 or float64, not {found}")

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 from gradino import dtypes
 from gradino._lib import check, lib
 from gradino.arena import step_arena
-from gradino.errors import DeviceError, GradinoError
+from gradino.devices import need_cpu
+from gradino.errors import GradinoError
 from gradino.nn.parameter import Buffer, Parameter, as_buffer
 from gradino.tensor import Tensor
 
@@ -23,6 +24,11 @@ class IncompatibleKeys(NamedTuple):
 
     missing_keys: list[str]
     unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
 class Module:
@@ -373,8 +379,7 @@ def _target_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dtypes.dtype
             device = arg
         elif arg is not None and not isinstance(arg, bool):
             dtype = arg
-    if device is not None and str(device) != "cpu":
-        raise DeviceError(f"to: device {device!r} is not available: this build has only 'cpu'")
+    need_cpu("to", device)
     return None if dtype is None else dtypes.resolve(dtype)
 
 

@@ -43,14 +43,11 @@ class Parameter(Tensor):
         check(lib.gd_check(self._h))
         return None
 
-    @property
-    def data(self) -> Tensor:
-        """The values without history."""
-        return self.detach()
-
-    @data.setter
-    def data(self, value: Tensor) -> None:
-        self.detach().copy_(value)
+    def detach(self) -> Tensor:
+        """The same memory without history. The parameter lives as long as the result."""
+        values = wrap(lib.gd_detach(self._h))
+        values._owner = self
+        return values
 
     @property
     def prev_grad(self) -> Tensor | None:

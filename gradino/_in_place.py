@@ -1,0 +1,115 @@
+"""Writing in place: for tensors that are not part of a graph, whose gradients a write would falsify."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from gradino._arithmetic import _operand
+from gradino._core import binary, wrap
+from gradino._lib import check, lib, op_id
+from gradino.errors import DTypeError, GradinoError
+
+if TYPE_CHECKING:
+    from gradino.tensor import Tensor
+
+__all__ = ["InPlace"]
+
+_ADD, _SUB, _MUL, _DIV = op_id("add"), op_id("sub"), op_id("mul"), op_id("div")
+
+
+class InPlace:
+    """Methods and operators that change a tensor and return it."""
+
+    __slots__ = ()
+    _h: int
+
+    # `t += x` writes in place where no gradient is recorded, as `with no_grad(): p -= lr * p.grad` needs; what is part
+    # of a graph gets a new tensor with the right gradient instead, and a parameter is refused.
+
+    def __iadd__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_ADD, self, other, "+=")
+
+    def __isub__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_SUB, self, other, "-=")
+
+    def __imul__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_MUL, self, other, "*=")
+
+    def __itruediv__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_DIV, self, other, "/=")
+
+    def copy_(self: Tensor, source: Tensor) -> Tensor:
+        """Overwrite with ``source``, broadcast and cast."""
+        check(lib.gd_copy_in(self._h, _operand(self, source)._h))
+        return self
+
+    def fill_(self: Tensor, value: float) -> Tensor:
+        """Overwrite with a number."""
+        value = _plain_number("fill_", value)
+        check(lib.gd_fill_in(self._h, float(value), int(value) if value == value and abs(value) < 2**63 else 0))
+        return self
+
+    def zero_(self: Tensor) -> Tensor:
+        """Overwrite with 0."""
+        check(lib.gd_fill_in(self._h, 0.0, 0))
+        return self
+
+    def add_(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+        """``self += alpha * other`` in place."""
+        return self.copy_(_held(self, "add_", self.detach().add(other, alpha=alpha)))
+
+    def sub_(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+        """``self -= alpha * other`` in place."""
+        return self.copy_(_held(self, "sub_", self.detach().sub(other, alpha=alpha)))
+
+    def mul_(self: Tensor, other: Any) -> Tensor:
+        """``self *= other`` in place."""
+        return self.copy_(_held(self, "mul_", self.detach() * other))
+
+    def div_(self: Tensor, other: Any) -> Tensor:
+        """``self /= other`` in place."""
+        return self.copy_(_held(self, "div_", self.detach() / other))
+
+    def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
+        """Limit to [min, max]."""
+        return self.copy_(_held(self, "clamp_", self.detach().clamp(min, max)))
+
+    def masked_fill_(self: Tensor, mask: Tensor, value: float) -> Tensor:
+        """Overwrite with ``value`` where ``mask`` holds."""
+        return self.copy_(self.detach().masked_fill(mask, value))
+
+    def uniform_(self: Tensor, from_: float = 0, to: float = 1) -> Tensor:
+        """Overwrite with uniform random numbers in [from_, to)."""
+        return self.copy_(wrap(lib.gd_uniform(self.ndim, self.shape, self.dtype.code, from_, to)))
+
+    def normal_(self: Tensor, mean: float = 0, std: float = 1) -> Tensor:
+        """Overwrite with normal random numbers."""
+        return self.copy_(wrap(lib.gd_normal(self.ndim, self.shape, self.dtype.code, mean, std)))
+
+
+def _in_place(op: int, a: Tensor, other: Any, operator: str) -> Tensor:
+    result = binary(op, a, other)
+    if cast(Any, result) is NotImplemented:
+        return result
+    if result.requires_grad:
+        if a._info().is_parameter:
+            raise GradinoError(
+                f"{operator}: a parameter that requires grad cannot be changed in place while ops are recorded; use no_grad()"
+            )
+        return result
+    return a.copy_(_held(a, operator, result))
+
+
+def _held(a: Tensor, name: str, result: Tensor) -> Tensor:
+    """``result``, if ``a`` can hold it: integers cannot hold floats."""
+    if result.dtype.is_floating_point and not a.dtype.is_floating_point:
+        raise DTypeError(f"{name}: the result is {result.dtype}, which a {a.dtype} tensor cannot hold")
+    return result
+
+
+def _plain_number(name: str, value: Any) -> Any:
+    """A Python number from a number, a NumPy scalar or a tensor with one element."""
+    number = value.item() if hasattr(value, "item") else value
+    if not isinstance(number, (bool, int, float)):
+        raise DTypeError(f"{name}: expected a number, got {type(value).__name__}")
+    return number
