@@ -12,7 +12,7 @@ import numpy as np
 
 from gradino._core import wrap
 from gradino._lib import check, lib
-from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError, ShapeError
+from gradino.errors import IndexStepError, IndexTypeError, OutOfRangeError, ShapeError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
@@ -80,7 +80,7 @@ def _basic(a: Tensor, index: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
         elif p is None:
             a, dim = wrap(lib.gd_unsqueeze(a._h, dim)), dim + 1
         elif isinstance(p, bool):
-            raise DTypeError("index: a single bool is not an index; compare with a tensor to get a mask")
+            raise IndexTypeError("index: a single bool is not an index; compare with a tensor to get a mask")
         elif isinstance(p, int):
             a = wrap(lib.gd_select(a._h, dim, p))
         elif isinstance(p, slice):
@@ -96,7 +96,7 @@ def _basic(a: Tensor, index: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
                 picks.append((dim, p))
                 dim += 1
         else:
-            raise DTypeError(f"index: {type(p).__name__} is not an index: use int, slice, None, ..., bool or integer tensors")
+            raise IndexTypeError(f"index: {type(p).__name__} is not an index: use int, slice, None, ..., bool or integer tensors")
     return a, picks
 
 
@@ -127,7 +127,7 @@ def _as_tensor(p: Any) -> Any:
         return p.item() if p.dtype.kind in "iu" else p
     tensor = p if isinstance(p, Tensor) else Tensor(np.asarray(p, np.int64) if not len(p) else p)
     if tensor.dtype.is_floating_point:
-        raise DTypeError("index: index tensors must be integers or bool, not floating point")
+        raise IndexTypeError("index: index tensors must be integers or bool, not floating point")
     if not tensor.ndim and not _is_mask(tensor):
         return int(tensor.item())
     return tensor.to("int64") if not _is_mask(tensor) else tensor
@@ -136,7 +136,7 @@ def _as_tensor(p: Any) -> Any:
 def _slice(a: Tensor, dim: int, s: slice) -> Tensor:
     step = 1 if s.step is None else s.step.__index__()
     if step < 1:
-        raise InvalidValueError(f"slice: step is {step}, must be at least 1; use flip for reverse order")
+        raise IndexStepError(f"slice: step is {step}, must be at least 1; use flip for reverse order")
     start = 0 if s.start is None else s.start.__index__()
     stop = _MAX if s.stop is None else s.stop.__index__()
     return wrap(lib.gd_slice(a._h, dim, max(min(start, _MAX), -_MAX), max(min(stop, _MAX), -_MAX), step))

@@ -43,3 +43,11 @@ class OutOfRangeError(GradinoError, IndexError):
 
 class DivisionByZeroError(GradinoError, ZeroDivisionError):
     """An integer divided by zero."""
+
+
+class IndexStepError(OutOfRangeError, InvalidValueError):
+    """A slice with a step that is not positive: a ValueError as in PyTorch."""
+
+
+class IndexTypeError(OutOfRangeError, DTypeError):
+    """An index of a type that is none: an IndexError as in PyTorch and NumPy, and a TypeError."""

@@ -337,9 +337,13 @@ def test_what_is_no_tensor_is_named(call: Any) -> None:
         call()
 
 
-def test_a_step_in_reverse_is_a_value_error() -> None:
+def test_wrong_indices_are_what_pytorch_raises() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         gd.arange(6)[::-1]
+    for index in (1.5, "a", gd.ones(2), np.ones(2)):
+        for kind in (IndexError, TypeError):
+            with pytest.raises(kind, match="index"):
+                gd.arange(6)[index]
 
 
 @pytest.mark.own_arenas
