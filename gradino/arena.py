@@ -132,7 +132,8 @@ class Arena:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        check(lib.gd_scope_exit(lib.gd_scope_find(self._pointer)))  # threads may share an arena, but not a scope
+        scope = lib.gd_scope_find(self._pointer)  # threads may share an arena, but not a scope
+        check(lib.gd_scope_unwind(scope) if unwinds(kind) else lib.gd_scope_exit(scope))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Arena) and self._pointer == other._pointer
@@ -145,6 +146,14 @@ class Arena:
             return "Arena(closed)"
         s = self.stats()
         return f"Arena(name={self.name!r}, used={s.used}, committed={s.committed}, high_water={s.high_water}, resets={s.resets})"
+
+
+def unwinds(kind: type[BaseException] | None) -> bool:
+    """Whether a ``with`` block is left by an exception, so that blocks inside it have ended, too.
+
+    An interrupt may have kept one from saying so. A generator that is closed ends alone.
+    """
+    return kind is not None and kind is not GeneratorExit
 
 
 def _drop(pointer: Any) -> None:
@@ -182,7 +191,7 @@ class step_arena:  # noqa: N801
         return arena
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        status = lib.gd_scope_exit(self._scope)
+        status = lib.gd_scope_unwind(self._scope) if unwinds(kind) else lib.gd_scope_exit(self._scope)
         if status < 0:
             raise_error()
         self._scope = 0

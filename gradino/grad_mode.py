@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from gradino._lib import check, lib
+from gradino.arena import unwinds
 
 __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
@@ -29,7 +30,7 @@ class _GradMode:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         for mode in reversed(self._ids):  # threads may share this object: the last one that is of this thread
-            if lib.gd_grad_mode_exit(mode):
+            if lib.gd_grad_mode_exit(mode, unwinds(kind)):
                 self._ids.remove(mode)
                 return
 

@@ -95,6 +95,7 @@ int64_t gd_arena_list(gd_arena **out, int64_t capacity); /* all that are open; r
 int64_t gd_scope_enter(gd_arena *arena);
 int64_t gd_scope_enter_step(void);            /* a step arena of this thread; reset at exit */
 gd_status gd_scope_exit(int64_t scope);       /* GD_ERR_ARENA if an inner scope is still open */
+gd_status gd_scope_unwind(int64_t scope);     /* for leaving by an exception: inner scopes are left, too */
 gd_arena *gd_scope_arena(int64_t scope);
 int64_t gd_scope_find(const gd_arena *arena); /* this thread's innermost scope that gd_scope_enter opened for the arena, or 0 */
 gd_tensor gd_keep(gd_tensor t, int64_t scope);/* a copy in the arena that encloses the innermost scope (0), or `scope` */
@@ -182,9 +183,10 @@ void gd_get_rng_state(uint64_t state[2]);                                /* seed
 void gd_set_rng_state(const uint64_t state[2]);
 
 /* ---- Autograd ----------------------------------------------------------------------------------- */
-/* Recording of the graph, per thread: a stack of modes. Exit removes the mode wherever it stands. */
+/* Recording of the graph, per thread: a stack of modes. Exit removes the mode wherever it stands; with unwind,
+ * for leaving by an exception, the newer ones, too. */
 int64_t gd_grad_mode_enter(int enabled);
-int gd_grad_mode_exit(int64_t id);                                        /* 1, or 0 if it is no open mode of this thread */
+int gd_grad_mode_exit(int64_t id, int unwind);                            /* 1, or 0 if it is no open mode of this thread */
 void gd_grad_mode_set(int enabled);                                       /* changes the innermost mode that is entered */
 int gd_grad_enabled(void);
 gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int create_graph, gd_optimizer *optimizer);

@@ -105,25 +105,39 @@ static int find_scope(const gd_thread *t, int64_t id) {
     return at;
 }
 
-gd_status gd_scope_exit(int64_t id) {
-    gd_thread *t = gd_self();
-    int at = find_scope(t, id);
-    if (at < 0) return GD_OK; /* closed before, or of another thread: not ours to touch */
+static gd_status leave_innermost(gd_thread *t) {
+    int at = --t->nscopes;
     gd_arena *a = t->scopes[at].arena;
-    if (at != t->nscopes - 1)
-        return gd_fail(GD_ERR_ARENA, "a scope of arena '%s' was left while an inner scope (arena '%s') is still open: leave the inner one first", a->name,
-                       t->scopes[t->nscopes - 1].arena->name);
-    bool step = t->scopes[at].step;
-    t->nscopes--;
     a->open_scopes--;
     t->active = at > 0 ? t->scopes[at - 1].arena : gd_arena_permanent();
-    if (!step) return GD_OK;
+    if (!t->scopes[at].step) return GD_OK;
     t->nsteps--;
     if (a->epoch + 2 >= (1u << GD_EPOCH_BITS) - 1) { /* used up: the next step opens a fresh one */
         t->steps[t->nsteps] = NULL;
         return gd_arena_close(a);
     }
     return gd_arena_reset(a);
+}
+
+gd_status gd_scope_exit(int64_t id) {
+    gd_thread *t = gd_self();
+    int at = find_scope(t, id);
+    if (at < 0) return GD_OK; /* closed before, or of another thread: not ours to touch */
+    if (at != t->nscopes - 1)
+        return gd_fail(GD_ERR_ARENA, "a scope of arena '%s' was left while an inner scope (arena '%s') is still open: leave the inner one first",
+                       t->scopes[at].arena->name, t->scopes[t->nscopes - 1].arena->name);
+    return leave_innermost(t);
+}
+
+gd_status gd_scope_unwind(int64_t id) {
+    gd_thread *t = gd_self();
+    int at = find_scope(t, id);
+    gd_status status = GD_OK;
+    while (at >= 0 && t->nscopes > at) {
+        gd_status one = leave_innermost(t);
+        if (one < 0) status = one;
+    }
+    return status;
 }
 
 int64_t gd_scope_find(const gd_arena *a) {
@@ -175,13 +189,14 @@ void gd_grad_mode_set(int enabled) {
 }
 
 /* A mode left late, by a generator say, is taken out of the middle and changes nothing for the newer ones. */
-int gd_grad_mode_exit(int64_t id) {
+int gd_grad_mode_exit(int64_t id, int unwind) {
     gd_thread *t = gd_self();
     int at = t->nmodes - 1;
     while (at >= 0 && t->modes[at].id != id) at--;
     if (at < 0) return 0;
-    memmove(&t->modes[at], &t->modes[at + 1], sizeof t->modes[0] * (size_t)(t->nmodes - 1 - at));
-    t->nmodes--;
+    int newer = unwind ? 0 : t->nmodes - 1 - at;
+    memmove(&t->modes[at], &t->modes[at + 1], sizeof t->modes[0] * (size_t)newer);
+    t->nmodes = at + newer;
     t->grad_enabled = t->nmodes ? t->modes[t->nmodes - 1].enabled : t->grad_base;
     return 1;
 }

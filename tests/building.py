@@ -79,6 +79,14 @@ def compile_program(target: Path, sources: list[Path], *flags: str, sanitize: st
     return target
 
 
+def compile_with_library(target: Path, source: Path, *flags: str, cc: str | None = None) -> Path:
+    """Compiles a C program that uses the library under test."""
+    command = [cc] if cc else build.find_compiler().command
+    warnings = ["-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror"]
+    check([*command, "-std=gnu11", "-O1", "-g", "-pthread", *flags, *warnings, source, *config_flags(), "-lm", "-o", target])
+    return target
+
+
 def without_randomised_addresses() -> list[str]:
     """A prefix for programs under the thread sanitizer, which cannot map every random layout."""
     return ["setarch", "-R"] if shutil.which("setarch") else []

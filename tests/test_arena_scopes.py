@@ -90,6 +90,29 @@ def test_leaving_an_outer_scope_first_raises_and_leaves_both_usable() -> None:
     assert gd.active_arena() == gd.permanent_arena()
 
 
+def test_an_exception_leaves_scopes_that_were_dropped_inside() -> None:
+    """As after an interrupt between a block's end and its __exit__."""
+    with pytest.raises(KeyboardInterrupt), gd.no_grad(), gd.step_arena():
+        gd.Arena(name="dropped").__enter__()
+        gd.step_arena().__enter__()
+        gd.enable_grad().__enter__()
+        raise KeyboardInterrupt
+    assert gd.active_arena() == gd.permanent_arena() and gd.is_grad_enabled()
+
+
+def test_a_generator_that_is_closed_leaves_only_its_own_mode() -> None:
+    def quiet() -> Iterator[int]:
+        with gd.no_grad():
+            yield 1
+
+    generator = quiet()
+    next(generator)
+    with gd.no_grad(), gd.enable_grad():
+        generator.close()
+        assert gd.is_grad_enabled()
+    assert gd.is_grad_enabled()
+
+
 def test_a_generator_abandoned_inside_a_scope_does_not_touch_newer_ones() -> None:
     def batches() -> Iterator[gd.Tensor]:
         with gd.step_arena():
@@ -234,7 +257,7 @@ def test_threads_share_a_mode_and_an_arena_but_not_their_scopes() -> None:
         finally:
             mine.set()
 
-    thread = threading.Thread(target=other)
+    thread = threading.Thread(target=other, daemon=True)
     thread.start()
     turns(mine, theirs, True)
     theirs.set()

@@ -9,27 +9,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from building import NATIVE, PROGRAMS, ROOT, check, config_flags, package_directory, run
+from building import NATIVE, PROGRAMS, ROOT, check, compile_with_library, config_flags, package_directory, run
 
-WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror"]
-COMPILERS = {"gcc": ["gcc"], "clang": ["clang"]}
+TUTORIAL, TABLE = ROOT / "examples" / "c" / "iris.c", ROOT / "examples" / "iris.csv"
 
 
-@pytest.fixture(params=COMPILERS)
+@pytest.fixture(params=["gcc", "clang"])
 def cc(request: pytest.FixtureRequest) -> str:
     if shutil.which(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
     return request.param
 
 
-def compiled(cc: str, source: Path, target: Path, *flags: str) -> Path:
-    check([cc, *flags, *WARNINGS, source, *config_flags(), "-lm", "-o", target])
-    return target
-
-
 def test_the_tutorial_trains_on_iris(cc: str, tmp_path: Path) -> None:
-    program = compiled(cc, ROOT / "examples" / "c" / "iris.c", tmp_path / "iris", "-std=c11", "-O2", "-pedantic")
-    printed = check([program, ROOT / "examples" / "iris.csv"])
+    program = compile_with_library(tmp_path / "iris", TUTORIAL, "-std=c11", "-O2", "-pedantic", cc=cc)
+    printed = check([program, TABLE])
     losses = [float(x) for x in re.findall(r"training loss ([\d.]+)", printed)]
     assert losses[0] > 0.8 and losses[-1] < 0.08, printed
     assert losses == sorted(losses, reverse=True)
@@ -38,16 +32,13 @@ def test_the_tutorial_trains_on_iris(cc: str, tmp_path: Path) -> None:
     for name in ("permanent", "step"):
         assert re.search(rf"arena {name} +\d+ bytes at most", printed), printed
     assert "321 resets" in printed
-    assert check([program, ROOT / "examples" / "iris.csv"]) == printed, "two runs differ"
+    assert check([program, TABLE]) == printed, "two runs differ"
 
 
 def test_the_tutorial_names_what_is_wrong_with_its_table(tmp_path: Path) -> None:
-    cc = next((c for c in COMPILERS if shutil.which(c)), None)
-    if cc is None:
-        pytest.skip("no C compiler is installed")
-    program = compiled(cc, ROOT / "examples" / "c" / "iris.c", tmp_path / "iris", "-std=c11")
+    program = compile_with_library(tmp_path / "iris", TUTORIAL)
     table = tmp_path / "table.csv"
-    rows = (ROOT / "examples" / "iris.csv").read_text().splitlines()
+    rows = TABLE.read_text().splitlines()
     for text, words in (
         (None, "cannot read"),
         ("\n".join(rows[:100]), "line 101"),
@@ -62,8 +53,15 @@ def test_the_tutorial_names_what_is_wrong_with_its_table(tmp_path: Path) -> None
 
 
 def test_the_header_keeps_its_promises(cc: str, tmp_path: Path) -> None:
-    program = compiled(cc, PROGRAMS / "api.c", tmp_path / "api", "-std=c11", "-O1", "-g")
+    program = compile_with_library(tmp_path / "api", PROGRAMS / "api.c", "-std=c11", cc=cc)
     assert check([program]) == "all is well\n"
+
+
+def test_random_use_of_arenas_and_ops(tmp_path: Path) -> None:
+    """Against a plain model of what must be alive; `make sanitize` runs it longer, where stray accesses are seen."""
+    program = compile_with_library(tmp_path / "stress", PROGRAMS / "stress.c")
+    for seed in range(3):
+        assert check([program, seed, 4000]).endswith("all is well\n")
 
 
 CPP = """
@@ -97,7 +95,7 @@ def test_the_header_includes_alone_and_twice(cc: str, tmp_path: Path) -> None:
     source = tmp_path / "empty.c"
     source.write_text('#include "gradino.h"\n#include "gradino.h"\nint main(void) { return 0; }\n')
     for standard in ("c11", "c17", "gnu11"):
-        check([cc, f"-std={standard}", *WARNINGS, "-pedantic", source, *config_flags(), "-o", tmp_path / "empty"])
+        compile_with_library(tmp_path / "empty", source, f"-std={standard}", "-pedantic", cc=cc)
 
 
 def test_every_op_without_attributes_has_a_function(cc: str, tmp_path: Path) -> None:
@@ -112,8 +110,7 @@ def test_every_op_without_attributes_has_a_function(cc: str, tmp_path: Path) -> 
     calls = "\n".join(f"    t = gd_{name}({', '.join('t' * nin)});" for name, nin in wanted.items())
     source = tmp_path / "calls.c"
     source.write_text(f'#include "gradino.h"\nint main(void) {{\n    gd_tensor t = 0;\n{calls}\n    return (int)t;\n}}\n')
-    program = compiled(cc, source, tmp_path / "calls", "-std=c11")
-    check([program])
+    check([compile_with_library(tmp_path / "calls", source, "-std=c11", cc=cc)])
 
 
 # ---- ctypes -----------------------------------------------------------------------------------------------------

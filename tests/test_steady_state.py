@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from building import PROGRAMS, build, check, clean_environment, config_flags
+from building import PROGRAMS, build, check, clean_environment, compile_with_library
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="counts through glibc's own names of malloc")
 MACHINE_FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
@@ -16,9 +16,7 @@ MACHINE_FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
 
 @pytest.fixture(scope="module")
 def steady(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("steady") / "steady"
-    check([*build.find_compiler().command, *MACHINE_FLAGS, PROGRAMS / "steady.c", *config_flags(), "-o", target])
-    return target
+    return compile_with_library(tmp_path_factory.mktemp("steady") / "steady", PROGRAMS / "steady.c", "-Wno-missing-prototypes")
 
 
 @glibc

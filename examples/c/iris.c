@@ -134,7 +134,7 @@ static int64_t count_right(const network *net, gd_arena *arena, table all, int64
     gd_tensor guess = gd_reduce(GD_OP_argmax, forward(net, batch.x), &kinds, 1, 0, 0);
     gd_tensor right = made(gd_reduce(GD_OP_sum, gd_eq(guess, batch.y), NULL, 0, 0, 0));
     int64_t count = gd_item_int(right);
-    gd_grad_mode_exit(mode);
+    gd_grad_mode_exit(mode, 0);
     need(gd_scope_exit(scope));
     need(gd_arena_reset(arena));
     return count;

@@ -173,8 +173,8 @@ static void gradients(void) {
     CHECK(!gd_grad_enabled());
     gd_tensor_info info;
     CHECK(gd_info(gd_exp(x), &info) >= 0 && !info.requires_grad && info.is_leaf);
-    gd_grad_mode_exit(mode);
-    gd_grad_mode_exit(mode);
+    gd_grad_mode_exit(mode, 0);
+    gd_grad_mode_exit(mode, 0);
     CHECK(gd_grad_enabled() && gd_info(gd_exp(x), &info) >= 0 && info.requires_grad && info.op == GD_OP_exp);
     CHECK_FAILS(gd_fill_in(x, 1, 1), GD_ERR, "in-place");
     CHECK_FAILS(gd_set_requires_grad(gd_arange(0, 0, 0, 1, 3, GD_INT64), 1), GD_ERR_DTYPE, "floating point");
