@@ -23,6 +23,9 @@ import build  # noqa: E402
 SYSTEM_SOURCES = [NATIVE / "thread.c", NATIVE / "limits.c", PROGRAMS / "alone.c"]
 
 
+SANITIZED = "lib" in os.environ.get("LD_PRELOAD", "") and "san" in os.environ.get("LD_PRELOAD", "")  # under `make sanitize` or `make tsan`
+
+
 def package_directory() -> Path:
     """Where the installed package is, without importing it."""
     spec = importlib.util.find_spec("gradino")

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from building import NATIVE, PROGRAMS, ROOT, check, compile_with_library, config_flags, package_directory, run
+from building import NATIVE, PROGRAMS, ROOT, SANITIZED, check, compile_with_library, config_flags, package_directory, run
 
 TUTORIAL, TABLE = ROOT / "examples" / "c" / "iris.c", ROOT / "examples" / "iris.csv"
 
@@ -146,6 +146,7 @@ def test_ctypes_loads_and_trains_without_the_package() -> None:
     assert check([sys.executable, "-I", "-c", CTYPES, library]) == "all is well\n"
 
 
+@pytest.mark.skipif(SANITIZED, reason="the package has the sanitized library loaded, from another file")
 def test_the_library_can_be_loaded_twice_and_stays() -> None:
     """Beside the package, as a C extension of somebody else would: one copy of the state."""
     import gradino as gd

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from building import SANITIZED
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 SMALL = ["--hidden", "32", "--embedding", "16", "--batch", "8", "--length", "32", "--lr", "0.02", "--write", "60"]
+
+draws = pytest.mark.skipif(SANITIZED, reason="matplotlib throws C++ exceptions, which the preloaded sanitizer does not survive")
 
 
 def run(name: str, *words: str, code: int = 0, **environment: str) -> str:
@@ -40,6 +43,7 @@ def without(*modules: str, folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([str(folder), *inherited])}
 
 
+@draws
 def test_char_lstm_learns_saves_draws_and_writes(tmp_path: Path) -> None:
     output = run("char_lstm.py", "--steps", "60", *SMALL, "--out", str(tmp_path))
     before, after = numbers(r"validation loss: before ([\d.]+), after ([\d.]+)", output)
@@ -56,6 +60,7 @@ def test_char_lstm_learns_saves_draws_and_writes(tmp_path: Path) -> None:
         assert "picture: skipped" in output
 
 
+@draws
 def test_char_lstm_learns_any_file_by_heart(tmp_path: Path) -> None:
     file = tmp_path / "text.txt"
     file.write_text("the quick brown fox jumps over the lazy dog. " * 120, encoding="utf-8")
@@ -66,6 +71,7 @@ def test_char_lstm_learns_any_file_by_heart(tmp_path: Path) -> None:
     assert "quick brown fox jumps over the lazy dog. the quick brown" in output
 
 
+@draws
 def test_char_lstm_does_the_same_with_any_number_of_threads(tmp_path: Path) -> None:
     words = ["--steps", "20", *SMALL, "--layers", "2", "--dropout", "0.1", "--out", str(tmp_path)]
     outputs = [run("char_lstm.py", *words, GRADINO_NUM_THREADS=n) for n in ("1", "2")]
