@@ -53,7 +53,7 @@ sanitize: $(VENV)/with-test ## run the test suite with the address and undefined
 TSAN = LD_LIBRARY_PATH=$(CURDIR)/build/tsan LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=die_after_fork=0
 tsan: $(VENV)/with-test ## run the thread tests with the thread sanitizer
 	$(BIN)/python native/build.py --cc gcc --sanitize thread --out build/tsan
-	$(TSAN) setarch -R $(BIN)/pytest -q tests/test_threads.py tests/test_engine_threads.py tests/test_sanitizers.py
+	$(TSAN) setarch -R $(BIN)/pytest -q tests/test_threads.py tests/test_engine_threads.py tests/test_arena_scopes.py tests/test_sanitizers.py
 
 clean: ## remove what was built
 	rm -rf build dist out $(VENV) *.egg-info gradino/include gradino/*.so gradino/*.dylib

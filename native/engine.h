@@ -106,8 +106,8 @@ struct gd_arena {
     int64_t own_nodes;          /* it may go back so far without taking what another one made */
     int64_t high_water, allocations, resets;
     atomic_int open_scopes;
-    atomic_bool is_open;
-    bool is_permanent, is_step, closing;
+    atomic_bool is_open, closing;
+    bool is_permanent, is_step;
     char name[48];
 };
 
