@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradino._core import binary, handle_of, unary, wrap
+from gradino._core import binary, handle_of, unary, whole_number, wrap
 from gradino._lib import lib, op_id, raise_error
 from gradino.errors import DTypeError
 
@@ -315,11 +315,9 @@ class Arithmetic:
 
     def masked_fill(self: Tensor, mask: Tensor, value: float) -> Tensor:
         """The number ``value``, in the dtype of ``self``, where ``mask`` holds, else ``self``."""
-        code = lib.gd_dtype_of(self._h)
-        if code < 0:
-            raise_error()
-        whole = int(value) if value == value and abs(value) < 2**63 else 0
-        return wrap(lib.gd_where(handle_of("masked_fill", mask), lib.gd_scalar(float(value), whole, code), self._h))
+        d = self.dtype
+        number = lib.gd_scalar(float(value), whole_number("masked_fill", value, d), d.code)
+        return wrap(lib.gd_where(handle_of("masked_fill", mask), number, self._h))
 
 
 def _operand(like: Tensor, other: Any) -> Tensor:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from gradino._lib import ffi, lib, raise_error
-from gradino.errors import DTypeError
+from gradino.dtypes import dtype
+from gradino.errors import DTypeError, InvalidValueError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
@@ -121,3 +123,13 @@ def shape_of(handle: int) -> tuple[int, ...]:
     if rank < 0:
         raise_error()
     return tuple(ffi.unpack(out, rank))
+
+
+def whole_number(name: str, value: float, d: dtype) -> int:
+    """``value`` as the integer that a tensor of dtype ``d`` would hold; 0 for a floating point one."""
+    if d.is_floating_point:
+        return 0
+    bits = 31 if d.name == "int32" else 63
+    if not math.isfinite(value) or not -(2**bits) <= int(value) < 2**bits:
+        raise InvalidValueError(f"{name}: {value} does not fit {d.name}")
+    return int(value)

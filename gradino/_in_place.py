@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from gradino._arithmetic import _operand
-from gradino._core import binary, wrap
+from gradino._core import binary, whole_number, wrap
 from gradino._lib import check, lib, op_id
 from gradino.errors import DTypeError, GradinoError
 
@@ -46,7 +46,7 @@ class InPlace:
     def fill_(self: Tensor, value: float) -> Tensor:
         """Overwrite with a number."""
         value = _plain_number("fill_", value)
-        check(lib.gd_fill_in(self._h, float(value), int(value) if value == value and abs(value) < 2**63 else 0))
+        check(lib.gd_fill_in(self._h, float(value), whole_number("fill_", value, self.dtype)))
         return self
 
     def zero_(self: Tensor) -> Tensor:

@@ -136,7 +136,7 @@ def _as_tensor(p: Any) -> Any:
 def _slice(a: Tensor, dim: int, s: slice) -> Tensor:
     step = 1 if s.step is None else s.step.__index__()
     if step < 1:
-        raise IndexStepError(f"slice: step is {step}, must be at least 1; use flip for reverse order")
+        raise IndexStepError(f"slice: step is {step}, must be at least 1")
     start = 0 if s.start is None else s.start.__index__()
     stop = _MAX if s.stop is None else s.stop.__index__()
     return wrap(lib.gd_slice(a._h, dim, max(min(start, _MAX), -_MAX), max(min(stop, _MAX), -_MAX), step))

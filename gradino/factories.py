@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradino import dtypes
-from gradino._core import sizes, wrap
+from gradino._core import sizes, whole_number, wrap
 from gradino._lib import ffi, lib
 from gradino.arena import borrow, step_arena
 from gradino.devices import need_cpu
@@ -81,12 +81,7 @@ def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None,
 
 
 def _filled(shape: list[int], value: float, d: dtypes.dtype) -> Tensor:
-    if isinstance(value, float) and not d.is_floating_point and not math.isfinite(value):
-        raise InvalidValueError(f"full: {value} does not fit {d.name}")
-    whole = 0 if d.is_floating_point else int(value)
-    if not -(2**63) <= whole < 2**63 or (d is dtypes.int32 and not -(2**31) <= whole < 2**31):
-        raise InvalidValueError(f"full: {value} does not fit {d.name}")
-    return wrap(lib.gd_full(len(shape), shape, d.code, float(value), whole))
+    return wrap(lib.gd_full(len(shape), shape, d.code, float(value), whole_number("full", value, d)))
 
 
 def zeros(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

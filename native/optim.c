@@ -112,11 +112,15 @@ static bool has_state(const gd_optimizer *o, const gd_hyper *h) { return o->kind
 
 /* Moments belong to the optimizer that used them last. A new one starts from zero; an old one whose
  * moments were taken over must not go on with somebody else's. */
+static gd_status check_owner(const gd_optimizer *o, const gd_node *n, const entry *e) {
+    if (!e->has_moments || n->param->owner == o) return GD_OK;
+    return gd_fail(GD_ERR, "optimizer: the moments of a parameter of shape %s were taken over by another optimizer; use one at a time", gd_text_view(&n->v));
+}
+
 static gd_status claim(const gd_optimizer *o, const gd_hyper *h, gd_node *n, entry *e) {
     gd_param *p = n->param;
     if (!has_state(o, h) || p->owner == o) return GD_OK;
-    if (e->has_moments)
-        return gd_fail(GD_ERR, "optimizer: the moments of a parameter of shape %s were taken over by another optimizer; use one at a time", gd_text_view(&n->v));
+    GD_TRY(check_owner(o, n, e));
     forget_moments(p);
     p->owner = o;
     e->has_moments = true;
@@ -235,7 +239,11 @@ gd_status gd_optimizer_zero_grad(gd_optimizer *o) {
 int64_t gd_optimizer_get_step(gd_optimizer *o, gd_tensor parameter) {
     GD_TRY(check_optimizer(o));
     entry *e = find_entry(o, parameter, NULL);
-    return e ? e->step : gd_fail(GD_ERR_VALUE, "optimizer: this parameter is not one of its own");
+    if (!e) return gd_fail(GD_ERR_VALUE, "optimizer: this parameter is not one of its own");
+    gd_node *n = gd_node_of(parameter, "optimizer");
+    if (!n) return gd_last_status();
+    GD_TRY(check_owner(o, n, e)); /* a step beside somebody else's moments would make a wrong state */
+    return e->step;
 }
 
 gd_status gd_optimizer_set_step(gd_optimizer *o, gd_tensor parameter, int64_t step) {

@@ -57,3 +57,12 @@ def test_overlap_and_expansion() -> None:
         wide += 1
     with pytest.raises(gd.DTypeError, match="hold"):
         m += 0.5
+
+
+@pytest.mark.parametrize("value", [2**40, 1e20, float("nan")])
+def test_a_number_that_does_not_fit_is_refused(value: float) -> None:
+    t = gd.zeros(2, dtype=gd.int32)
+    for call in (lambda: t.fill_(value), lambda: t.masked_fill(t == 0, value), lambda: gd.full((2,), value, dtype=gd.int32)):
+        with pytest.raises(gd.InvalidValueError, match="does not fit int32"):
+            call()
+    assert t.tolist() == [0, 0]

@@ -91,3 +91,17 @@ def test_names_match_entries() -> None:
         unnamed.load_state_dict(state)
     with pytest.raises(gd.GradinoError, match=r"\[2\] parameters, this optimizer of \[1\]"):
         optim.SGD([one()], lr=0.1).load_state_dict(state)
+
+
+def test_a_state_is_never_read_beside_somebody_elses_moments() -> None:
+    """The moments lie with the parameter, so an optimizer whose moments were taken over has no state to give."""
+    p = nn.Parameter(gd.ones(2))
+    first = optim.Adam([p])
+    p.grad = gd.ones(2)
+    first.step()
+    assert first.state_dict()["state"][0]["step"] == 1
+    second = optim.Adam([p])
+    second.step()
+    with pytest.raises(gd.GradinoError, match="taken over"):
+        first.state_dict()
+    assert second.state_dict()["state"][0]["step"] == 1
