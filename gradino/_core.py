@@ -28,6 +28,11 @@ def set_tensor_type(cls: type[Tensor]) -> None:
     _tensor_type = cls
 
 
+def tensor_type() -> type[Tensor]:
+    """The class Tensor, for modules that it is built from."""
+    return _tensor_type
+
+
 def wrap(handle: int) -> Tensor:
     """A Tensor for a handle; handle 0 raises what went wrong."""
     if not handle:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradino._construction import from_data
 from gradino._core import wrap
 from gradino._lib import check, lib, raise_error
 from gradino.arena import permanent_arena, step_arena
-from gradino.tensor import Tensor, from_data
+from gradino.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter"]
 

@@ -1,0 +1,183 @@
+"""Taking values out of a tensor: numbers, lists, arrays; and making it another dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradino import devices, dtypes
+from gradino._core import tensor_type, wrap
+from gradino._lib import check, ffi, lib, raise_error
+from gradino.arena import owner_of
+from gradino.dtypes import BY_CODE
+from gradino.errors import DTypeError, GradinoError, ShapeError
+
+if TYPE_CHECKING:
+    from gradino.tensor import Tensor
+
+__all__ = ["Values"]
+
+_FLOATS = (lib.GD_FLOAT32, lib.GD_FLOAT64)
+
+
+class Values:
+    """Methods that hand out a tensor's values, and those that convert them."""
+
+    __slots__ = ()
+    _h: int
+
+    def item(self: Tensor) -> Any:
+        """The only element as a Python number."""
+        h = self._h
+        code = lib.gd_dtype_of(h)
+        if code in _FLOATS:
+            value = lib.gd_item_float(h)
+            if value != value and lib.gd_last_status() < 0:
+                raise_error()
+            return value
+        if code < 0:
+            raise_error()
+        number = lib.gd_item_int(h)
+        if lib.gd_last_status() < 0:
+            raise_error()
+        return bool(number) if code == lib.GD_BOOL else number
+
+    def tolist(self: Tensor) -> Any:
+        """Nested Python lists, or a number for a tensor without dimensions."""
+        return self._array().tolist()
+
+    def _array(self: Tensor) -> np.ndarray[Any, Any]:
+        info = self._info()
+        out = np.empty(ffi.unpack(info.shape, info.rank), BY_CODE[info.dtype].numpy)
+        check(lib.gd_copy_out(self._h, ffi.from_buffer(out), out.nbytes))
+        return out
+
+    def numpy(self: Tensor) -> np.ndarray[Any, Any]:
+        """A NumPy array over the same memory; it stays valid after the arena is reset.
+
+        The gradient of a parameter lives in memory that the next backward writes again, so
+        for it the result is a read-only copy.
+        """
+        info = self._info()
+        if info.requires_grad:
+            raise GradinoError("numpy: the tensor requires grad; use tensor.detach().numpy()")
+        if info.is_grad_buffer:
+            copy = self._array()
+            copy.flags.writeable = False
+            return copy
+        d = BY_CODE[info.dtype]
+        shape: list[int] = ffi.unpack(info.shape, info.rank)
+        if info.numel == 0:
+            return np.empty(shape, d.numpy)
+        export = lib.gd_export_open(self._h)
+        if export == ffi.NULL:
+            raise_error()
+        close, owner = lib.gd_export_close, owner_of(info.base) if info.is_external else None
+
+        def release(_: Any, owner: Any = owner) -> None:  # holds on to an array whose memory is borrowed
+            close(export)
+
+        memory = ffi.gc(ffi.cast("char *", info.data), release)
+        if info.contiguous:
+            array: np.ndarray[Any, Any] = np.ndarray(shape, d.numpy, ffi.buffer(memory, info.numel * d.itemsize))
+            return array
+        strides: list[int] = [s * d.itemsize for s in ffi.unpack(info.strides, info.rank)]
+        span = sum((n - 1) * s for n, s in zip(shape, strides)) + d.itemsize
+        array = np.ndarray(shape, d.numpy, ffi.buffer(memory, span), strides=strides)
+        if any(n > 1 and s == 0 for n, s in zip(shape, strides)):
+            array.flags.writeable = False
+        return array
+
+    def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self._array() if copy else self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError("a view of another dtype needs a copy")
+            return array.astype(dtype)
+        return array
+
+    def _number(self: Tensor) -> Any:
+        if self.numel() != 1:
+            raise ShapeError(f"only a tensor with one element is a number; this one has shape {self.shape}")
+        return self.item()
+
+    def __bool__(self: Tensor) -> bool:
+        return bool(self._number())
+
+    def __float__(self: Tensor) -> float:
+        return float(self._number())
+
+    def __int__(self: Tensor) -> int:
+        return int(self._number())
+
+    def __index__(self: Tensor) -> int:
+        if self.numel() != 1 or self.dtype.is_floating_point:
+            raise TypeError(f"only integer tensors with one element can be an index; this one is {self.dtype} of shape {self.shape}")
+        return int(self.item())
+
+    def __format__(self: Tensor, spec: str) -> str:
+        if lib.gd_check(self._h) >= 0 and not self.ndim:
+            return format(self.item(), spec)
+        return object.__format__(self, spec) if spec else repr(self)
+
+    def __iter__(self: Tensor) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise TypeError("a tensor without dimensions cannot be iterated")
+        for i in range(len(self)):
+            yield wrap(lib.gd_select(self._h, 0, i))
+
+    def __contains__(self: Tensor, value: Any) -> bool:
+        if not isinstance(value, (tensor_type(), bool, int, float, np.generic)):
+            raise DTypeError(f"in: a tensor holds numbers, so it cannot contain a {type(value).__name__}")
+        return bool((self == value).any())
+
+    # ---- other dtypes -----------------------------------------------------------------------------------
+
+    def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False) -> Tensor:
+        """This tensor with another dtype. The only device is ``"cpu"``."""
+        for arg in args:
+            if isinstance(arg, tensor_type()):
+                dtype = arg.dtype
+            elif isinstance(arg, str) and arg.split(":")[0] in ("cpu", "cuda"):
+                device = arg
+            else:
+                dtype = arg
+        devices.need_cpu("to", device)
+        result = self if dtype is None else wrap(lib.gd_cast(self._h, dtypes.resolve(dtype).code))
+        if result._h == self._h:
+            return self.clone() if copy else self
+        return result
+
+    def type(self: Tensor, dtype: Any) -> Tensor:
+        """This tensor with another dtype."""
+        return self.to(dtype)
+
+    def float(self: Tensor) -> Tensor:
+        """As float32."""
+        return self.to(dtypes.float32)
+
+    def double(self: Tensor) -> Tensor:
+        """As float64."""
+        return self.to(dtypes.float64)
+
+    def long(self: Tensor) -> Tensor:
+        """As int64."""
+        return self.to(dtypes.int64)
+
+    def int(self: Tensor) -> Tensor:
+        """As int32."""
+        return self.to(dtypes.int32)
+
+    def bool(self: Tensor) -> Tensor:
+        """As bool: whether elements are not 0."""
+        return self.to(dtypes.bool_)
+
+    def type_as(self: Tensor, other: Tensor) -> Tensor:
+        """This tensor with the dtype of another."""
+        return self.to(other.dtype)
+
+    def cpu(self: Tensor) -> Tensor:
+        """This tensor."""
+        return self
