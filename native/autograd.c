@@ -15,6 +15,9 @@ static void mutex_after_fork(void) {
 }
 __attribute__((constructor)) static void autograd_load(void) { pthread_atfork(NULL, NULL, mutex_after_fork); }
 
+bool gd_backward_try_lock(void) { return pthread_mutex_trylock(&backward_mutex) == 0; }
+void gd_backward_unlock(void) { pthread_mutex_unlock(&backward_mutex); }
+
 /* ---- First pass: what is reachable, how often each node is used, and whether all of it is still good --- */
 
 static void visit(gd_node *n, const gd_backward_run *run) {

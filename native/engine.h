@@ -310,8 +310,17 @@ void *gd_vjp_dest(gd_vjp *v, int k, gd_tensor a, gd_tensor b, bool *accumulate);
 /* Adds g to the slice (start, step per dimension of the four) of input 0's gradient, in place. */
 gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const int64_t *step);
 
+/* Keeps a backward from starting, unless one runs. */
+bool gd_backward_try_lock(void);
+void gd_backward_unlock(void);
+
 /* ---- Parameters (param.c) -------------------------------------------------------------------------------- */
 enum { GD_REGIONS = 5 }; /* value, gradient, previous gradient (momentum), first and second Adam moment */
+/* The slabs (slab.c): the same bytes in all regions, of float32 or float64. Unused bytes are always zero. Under the lock. */
+void gd_slab_lock(void);
+void gd_slab_unlock(void);
+gd_status gd_slab_take(int dtype, int64_t bytes, void **ptr);
+void gd_slab_give_back(int dtype, const void *ptr, int64_t bytes);
 enum { GD_MAX_SQUARE = GD_REGIONS, GD_STATES }; /* number of amsgrad's largest second moment; of all states */
 typedef struct gd_param {
     void *ptr[GD_REGIONS];
@@ -319,12 +328,13 @@ typedef struct gd_param {
     void *max_exp_avg_sq;        /* amsgrad only */
     const gd_optimizer *owner;   /* whose moments these are */
     int64_t group, index;        /* where the optimizer that took it last lists it */
-    struct gd_param *next;       /* among the records of freed parameters */
+    struct gd_param *next;       /* among the records of freed parameters, or the abandoned ones */
+    gd_tensor last_user;         /* result of the last recorded op that read it */
     int64_t bytes;               /* of one region, 64-byte multiple */
     int64_t holds;               /* exports of its values */
     uint8_t used;                /* bit per state that holds something */
     uint8_t dtype;
-    bool in_slab, freed;
+    bool in_slab, freed, abandoned;
 } gd_param;
 /* Gives a plain leaf the buffers an optimizer needs (in the permanent arena). */
 gd_status gd_param_adopt(gd_node *n);
@@ -337,8 +347,6 @@ void gd_param_drop(gd_param *p);
 void gd_grad_settle(gd_node *n);
 /* Memory for amsgrad's maximum. */
 gd_status gd_param_amsgrad(gd_param *p);
-void gd_param_lock(void);   /* around fork */
-void gd_param_unlock(void);
 void gd_grad_clear(gd_node *n);
 gd_status gd_optimizer_apply(gd_optimizer *o, gd_node *parameter, const void *grad); /* one parameter, inside backward */
 bool gd_optimizer_has(const gd_optimizer *o, gd_tensor parameter);

@@ -20,7 +20,7 @@ static void insert(gd_arena *a, gd_export *e) {
 gd_export *gd_export_open(gd_tensor t) {
     gd_node *n = gd_node_of(t, "numpy");
     if (!n) return NULL;
-    gd_export *e = malloc(sizeof *e);
+    gd_export *e = gd_allocation_fails() ? NULL : malloc(sizeof *e);
     if (!e) {
         gd_fail(GD_ERR_MEMORY, "numpy: no memory for an export");
         return NULL;

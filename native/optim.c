@@ -20,7 +20,7 @@ gd_optimizer *gd_optimizer_open(gd_optimizer_kind kind) {
         gd_fail(GD_ERR_VALUE, "optimizer: no kind %d", (int)kind);
         return NULL;
     }
-    gd_optimizer *o = calloc(1, sizeof *o);
+    gd_optimizer *o = gd_allocation_fails() ? NULL : calloc(1, sizeof *o);
     if (!o) gd_fail(GD_ERR_MEMORY, "optimizer: no memory");
     else o->kind = kind;
     return o;
@@ -82,9 +82,9 @@ gd_status gd_optimizer_add_group(gd_optimizer *o, const gd_tensor *parameters, i
         if (gd_optimizer_has(o, parameters[i])) return gd_fail(GD_ERR_VALUE, "optimizer: the same parameter (shape %s) stands in two groups", gd_text_view(&n->v));
     }
     for (int64_t i = 0; i < count; i++) GD_TRY(gd_param_adopt(gd_node_peek(parameters[i])));
-    group *groups = realloc(o->groups, sizeof *groups * (size_t)(o->count + 1));
+    group *groups = gd_allocation_fails() ? NULL : realloc(o->groups, sizeof *groups * (size_t)(o->count + 1));
     if (groups) o->groups = groups;
-    entry *entries = groups ? calloc((size_t)count + 1, sizeof *entries) : NULL;
+    entry *entries = groups && !gd_allocation_fails() ? calloc((size_t)count + 1, sizeof *entries) : NULL;
     if (!entries) return gd_fail(GD_ERR_MEMORY, "optimizer: no memory for %lld parameters", (long long)count);
     for (int64_t i = 0; i < count; i++) {
         gd_param *p = gd_node_peek(parameters[i])->param;

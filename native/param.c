@@ -1,112 +1,10 @@
-/* param.c - parameters: five parallel regions (value, gradient, previous gradient, two Adam moments) in
- * which a parameter stands at one offset, so that a whole model is one run of flat memory. */
-#include <pthread.h>
-#include <stdlib.h>
-
+/* param.c - parameters: tensors in the slabs, with gradient and moments beside them; their end, which waits for
+ * views and graphs; and .grad of any tensor. */
 #include "engine.h"
 
-typedef struct hole { int64_t at, bytes; } hole;
-typedef struct slab {
-    gd_span region[GD_REGIONS];
-    int64_t used, taken; /* bytes from the front; places in use */
-    hole *holes; /* places given back, by offset, none adjacent */
-    int64_t hole_count, hole_room;
-} slab;
-
-static const int64_t SLAB_RESERVE = (int64_t)16 << 30;
-static slab slabs[2]; /* float32, float64 */
-static pthread_mutex_t slab_mutex = PTHREAD_MUTEX_INITIALIZER;
+/* Both guarded by the slabs' lock. */
 static gd_param *spare; /* records of freed parameters, with their nodes */
-
-void gd_param_lock(void) { pthread_mutex_lock(&slab_mutex); }
-void gd_param_unlock(void) { pthread_mutex_unlock(&slab_mutex); }
-
-/* ---- Places in the slab (slab_mutex held) ------------------------------------------------------------------- */
-
-static gd_status slab_open(slab *s) {
-    if (s->region[0].base) return GD_OK;
-    gd_span made[GD_REGIONS];
-    int64_t bytes = SLAB_RESERVE;
-    for (int r = 0; r < GD_REGIONS; r++) {
-        gd_status status = gd_span_reserve(&made[r], bytes, false, "parameters");
-        if (status < 0) {
-            while (r--) gd_span_release(&made[r]);
-            return status;
-        }
-        if (made[r].reserved < bytes) bytes = made[r].reserved;
-    }
-    memcpy(s->region, made, sizeof made);
-    return GD_OK;
-}
-
-static int64_t take_hole(slab *s, int64_t bytes) {
-    for (int64_t i = 0; i < s->hole_count; i++) {
-        hole *h = &s->holes[i];
-        if (h->bytes < bytes) continue;
-        int64_t at = h->at;
-        h->at += bytes;
-        h->bytes -= bytes;
-        if (!h->bytes) memmove(h, h + 1, sizeof *h * (size_t)(--s->hole_count - i));
-        return at;
-    }
-    return -1;
-}
-
-/* Room for as many holes as there can be with one place more: between two of them lies a place in use. */
-static gd_status make_hole_room(slab *s) {
-    if (s->taken + 2 <= s->hole_room) return GD_OK;
-    int64_t room = s->hole_room ? 2 * s->hole_room : 64;
-    hole *bigger = realloc(s->holes, sizeof *bigger * (size_t)room);
-    if (!bigger) return gd_fail(GD_ERR_MEMORY, "parameters: no memory to keep a list of %lld places", (long long)room);
-    s->holes = bigger;
-    s->hole_room = room;
-    return GD_OK;
-}
-
-static void add_hole(slab *s, int64_t at, int64_t bytes) {
-    int64_t i = 0;
-    while (i < s->hole_count && s->holes[i].at < at) i++;
-    bool joins_left = i > 0 && s->holes[i - 1].at + s->holes[i - 1].bytes == at;
-    bool joins_right = i < s->hole_count && at + bytes == s->holes[i].at;
-    if (joins_left && joins_right) {
-        s->holes[i - 1].bytes += bytes + s->holes[i].bytes;
-        memmove(&s->holes[i], &s->holes[i + 1], sizeof *s->holes * (size_t)(--s->hole_count - i));
-    } else if (joins_left) {
-        s->holes[i - 1].bytes += bytes;
-    } else if (joins_right) {
-        s->holes[i].at = at;
-        s->holes[i].bytes += bytes;
-    } else {
-        memmove(&s->holes[i + 1], &s->holes[i], sizeof *s->holes * (size_t)(s->hole_count++ - i));
-        s->holes[i] = (hole){at, bytes};
-    }
-    hole *last = s->hole_count ? &s->holes[s->hole_count - 1] : NULL;
-    if (last && last->at + last->bytes == s->used) { /* the end of the slab is free again */
-        s->used = last->at;
-        s->hole_count--;
-    }
-    s->taken--;
-}
-
-static slab *slab_of(int dtype) { return &slabs[dtype == GD_FLOAT64]; }
-
-/* The same `bytes` in all regions. What is not in use is always zero. */
-static gd_status slab_take(slab *s, int64_t bytes, void **ptr) {
-    GD_TRY(slab_open(s));
-    GD_TRY(make_hole_room(s));
-    if (gd_allocation_fails()) return gd_fail(GD_ERR_MEMORY, "parameters: %lld bytes refused (a failure asked for by a test)", (long long)bytes);
-    int64_t at = take_hole(s, bytes);
-    if (at < 0) {
-        at = s->used;
-        for (int r = 0; r < GD_REGIONS; r++) GD_TRY(gd_span_commit(&s->region[r], at + bytes, "parameters"));
-        s->used = at + bytes;
-    }
-    s->taken++;
-    for (int r = 0; r < GD_REGIONS; r++) ptr[r] = s->region[r].base + at;
-    return GD_OK;
-}
-
-static void slab_give_back(slab *s, const void *ptr, int64_t bytes) { add_hole(s, (const char *)ptr - s->region[0].base, bytes); }
+static _Atomic(gd_param *) abandoned; /* parameters that only a graph may still need */
 
 /* ---- Parameters ------------------------------------------------------------------------------------------------- */
 
@@ -115,7 +13,7 @@ static int64_t rounded_bytes(const gd_view *v) {
     return bytes ? bytes : GD_ALIGN;
 }
 
-/* A record and its node in the permanent arena; those of a freed parameter where there is one. slab_mutex held. */
+/* A record and its node in the permanent arena; those of a freed parameter where there is one. Lock held. */
 static gd_param *new_record(gd_node **node) {
     if (spare) {
         gd_param *p = spare;
@@ -137,15 +35,14 @@ static gd_param *new_record(gd_node **node) {
     return p;
 }
 
-/* The parameter's handles are stale: its place and its record may be used again. slab_mutex held. */
+/* The parameter's handles are stale: its place and its record may be used again. Lock held. */
 static void recycle(gd_param *p) {
-    slab *s = slab_of(p->dtype);
     for (int r = 0; r < GD_REGIONS; r++)
         if (r < 2 || p->used >> r & 1) gd_zero_pages(p->ptr[r], p->bytes);
-    slab_give_back(s, p->ptr[0], p->bytes);
+    gd_slab_give_back(p->dtype, p->ptr[0], p->bytes);
     if (p->max_exp_avg_sq) {
         gd_zero_pages(p->max_exp_avg_sq, p->bytes);
-        slab_give_back(s, p->max_exp_avg_sq, p->bytes);
+        gd_slab_give_back(p->dtype, p->max_exp_avg_sq, p->bytes);
     }
     gd_param kept = {.next = spare};
     memcpy(kept.state, p->state, sizeof kept.state);
@@ -163,6 +60,86 @@ static void describe(gd_param *p, const gd_view *like) {
     }
 }
 
+/* Its handle and those of its gradient and moments become stale; its place in the slab is used again, once no
+ * export holds it. */
+static void free_parameter(gd_node *n) {
+    gd_param *p = n->param;
+    for (int r = 0; r < GD_STATES; r++) {
+        gd_node *s = p->state[r] ? gd_node_peek(p->state[r]) : NULL;
+        if (!s) continue;
+        gd_node_retag(s);
+        p->state[r] = s->self;
+    }
+    n->flags = GD_LEAF;
+    n->param = NULL;
+    gd_slab_lock();
+    p->freed = true;
+    if (p->holds == 0) recycle(p);
+    gd_slab_unlock();
+}
+
+static gd_node *parameter_of(gd_tensor h) {
+    gd_node *n = gd_node_of(h, "Parameter");
+    if (!n) return NULL;
+    if (n->flags & GD_PARAMETER && !n->param->abandoned) return n;
+    gd_fail(GD_ERR_VALUE, n->flags & GD_PARAMETER ? "Parameter: this one was abandoned already" : "Parameter: this tensor is not one");
+    return NULL;
+}
+
+gd_status gd_parameter_free(gd_tensor parameter) {
+    gd_node *n = parameter_of(parameter);
+    if (!n) return gd_last_status();
+    free_parameter(n);
+    return GD_OK;
+}
+
+/* Frees abandoned parameters whose last graph is gone or has had its backward. */
+static void free_abandoned(void) {
+    if (!atomic_load_explicit(&abandoned, memory_order_relaxed) || !gd_backward_try_lock()) return;
+    gd_slab_lock();
+    gd_param *p = atomic_exchange(&abandoned, NULL);
+    gd_slab_unlock();
+    for (gd_param *next; p; p = next) {
+        next = p->next;
+        const gd_node *user = gd_node_peek(p->last_user);
+        if (user && !(user->work & GD_FREED)) { /* back to the list */
+            gd_slab_lock();
+            p->next = abandoned;
+            abandoned = p;
+            gd_slab_unlock();
+        } else {
+            free_parameter(gd_node_peek(p->state[0]));
+        }
+    }
+    gd_backward_unlock();
+}
+
+gd_status gd_parameter_abandon(gd_tensor parameter) {
+    gd_node *n = parameter_of(parameter);
+    if (!n) return gd_last_status();
+    gd_param *p = n->param;
+    if (!p->last_user || !gd_node_peek(p->last_user)) return gd_parameter_free(parameter);
+    gd_slab_lock();
+    p->abandoned = true;
+    p->next = abandoned;
+    abandoned = p;
+    gd_slab_unlock();
+    free_abandoned();
+    return GD_OK;
+}
+
+void gd_param_hold(gd_param *p) {
+    gd_slab_lock();
+    p->holds++;
+    gd_slab_unlock();
+}
+
+void gd_param_drop(gd_param *p) {
+    gd_slab_lock();
+    if (--p->holds == 0 && p->freed) recycle(p);
+    gd_slab_unlock();
+}
+
 gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
     gd_node *src = gd_node_of(value, "Parameter");
     gd_arena *a = gd_arena_permanent();
@@ -173,13 +150,14 @@ gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
     }
     gd_view v;
     GD_TRY_TENSOR(gd_view_init(&v, src->v.rank, gd_logical_shape(&src->v), src->v.dtype, "Parameter"));
+    free_abandoned();
     int64_t bytes = rounded_bytes(&v);
     void *ptr[GD_REGIONS];
     gd_param *p = NULL;
     gd_node *n = NULL;
-    pthread_mutex_lock(&slab_mutex);
-    if (slab_take(slab_of(v.dtype), bytes, ptr) >= 0 && !(p = new_record(&n))) slab_give_back(slab_of(v.dtype), ptr[0], bytes);
-    pthread_mutex_unlock(&slab_mutex);
+    gd_slab_lock();
+    if (gd_slab_take(v.dtype, bytes, ptr) >= 0 && !(p = new_record(&n))) gd_slab_give_back(v.dtype, ptr[0], bytes);
+    gd_slab_unlock();
     if (!p) return 0;
     p->bytes = bytes;
     p->dtype = v.dtype;
@@ -194,46 +172,12 @@ gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
     return n->self;
 }
 
-/* Its handle and those of its gradient and moments become stale; its place in the slab is used again, once no
- * export holds it. */
-gd_status gd_parameter_free(gd_tensor parameter) {
-    gd_node *n = gd_node_of(parameter, "Parameter");
-    if (!n) return gd_last_status();
-    gd_param *p = n->param;
-    if (!(n->flags & GD_PARAMETER)) return gd_fail(GD_ERR_VALUE, "Parameter: this tensor is not one");
-    for (int r = 0; r < GD_STATES; r++) {
-        gd_node *s = p->state[r] ? gd_node_peek(p->state[r]) : NULL;
-        if (!s) continue;
-        gd_node_retag(s);
-        p->state[r] = s->self;
-    }
-    n->flags = GD_LEAF;
-    n->param = NULL;
-    pthread_mutex_lock(&slab_mutex);
-    p->freed = true;
-    if (p->holds == 0) recycle(p);
-    pthread_mutex_unlock(&slab_mutex);
-    return GD_OK;
-}
-
-void gd_param_hold(gd_param *p) {
-    pthread_mutex_lock(&slab_mutex);
-    p->holds++;
-    pthread_mutex_unlock(&slab_mutex);
-}
-
-void gd_param_drop(gd_param *p) {
-    pthread_mutex_lock(&slab_mutex);
-    if (--p->holds == 0 && p->freed) recycle(p);
-    pthread_mutex_unlock(&slab_mutex);
-}
-
 gd_status gd_param_amsgrad(gd_param *p) {
     if (p->max_exp_avg_sq) return GD_OK;
     void *ptr[GD_REGIONS]; /* a place of its own, of which the first region is used */
-    pthread_mutex_lock(&slab_mutex);
-    gd_status status = slab_take(slab_of(p->dtype), p->bytes, ptr);
-    pthread_mutex_unlock(&slab_mutex);
+    gd_slab_lock();
+    gd_status status = gd_slab_take(p->dtype, p->bytes, ptr);
+    gd_slab_unlock();
     GD_TRY(status);
     p->max_exp_avg_sq = ptr[0];
     gd_node *s = p->state[GD_MAX_SQUARE] ? gd_node_peek(p->state[GD_MAX_SQUARE]) : NULL;

@@ -68,6 +68,7 @@ static void remember(gd_node *n, int op, const gd_tensor *in, gd_node *const *no
         n->in[k] = in[k];
         n->in_version[k] = nodes[k] ? gd_storage_version(nodes[k]) & ~GD_TRACKED : 0;
         if (nodes[k] && nodes[k]->flags & GD_REQUIRES_GRAD) n->in_version[k] |= GD_TRACKED;
+        if (nodes[k] && nodes[k]->param) __atomic_store_n(&nodes[k]->param->last_user, n->self, __ATOMIC_RELAXED);
     }
     n->attr = *attr;
     n->op = (int16_t)op;

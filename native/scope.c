@@ -22,13 +22,13 @@ static void thread_end(void *p) {
 
 /* A child must not find a lock held by a thread it does not have. In the order in which others nest them. */
 static void before_fork(void) {
-    gd_param_lock();
+    gd_slab_lock();
     gd_arena_lock_all();
 }
 
 static void after_fork(void) {
     gd_arena_unlock_all();
-    gd_param_unlock();
+    gd_slab_unlock();
 }
 
 __attribute__((constructor)) static void scope_load(void) {

@@ -103,6 +103,7 @@ CALLS: dict[str, Callable[[dict[str, gd.Tensor]], Any]] = {
     "to": lambda t: t["a"].to(gd.float64),
     "keep": lambda t: t["a"].keep(),
     "tolist": lambda t: t["a"].T.tolist(),
+    "numpy": lambda t: t["b"].detach().T.numpy().tolist(),
     "repr": lambda t: repr(t["a"]),
     "parameter": lambda t: nn.Parameter(t["a"]),
     "var": lambda t: t["a"].var(1),

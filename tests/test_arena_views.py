@@ -327,8 +327,19 @@ def test_a_view_of_more_than_2_to_31_elements_counts_right() -> None:
     with gd.step_arena():
         t = gd.ones(1, 1, dtype=gd.float64).expand(32769, 65536)
         assert t.numel() == 2147549184
-        assert t[1, 2].item() == 1
-        assert gd.empty(65536, 65536, dtype=gd.bool).numel() == 2**32  # reserved, not touched
+        assert t[1, 2].item() == 1 and t.sum().item() == 2147549184.0
+
+
+@pytest.mark.parametrize("shape, dtype", [((65536, 65536), gd.bool), ((2**31, 2), gd.float32)], ids=["65536 x 65536", "2**31 x 2"])
+def test_sizes_beyond_32_bits_are_whole_or_refused(shape: tuple[int, int], dtype: Any) -> None:
+    with gd.step_arena():
+        try:
+            t = gd.empty(shape, dtype=dtype)  # address space: nothing is touched
+        except gd.OutOfMemoryError:
+            pytest.skip("the system does not promise so much memory")
+        assert t.numel() == 2**32 and t[-1:].numel() == 2**32 // shape[0]
+        t[-1, -1] = 1
+        assert t[-1].sum().item() == 1 and t.arena.stats().used >= 2**32
 
 
 def test_a_total_of_two_sizes_that_wraps_is_refused() -> None:

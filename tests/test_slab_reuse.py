@@ -2,6 +2,9 @@
 
 import gc
 
+import numpy as np
+import pytest
+
 import gradino as gd
 from gradino import nn, optim
 
@@ -32,3 +35,52 @@ def test_many_models_use_the_same_place() -> None:
         del model
         gc.collect()
     assert len(places) == 1
+
+
+# ---- Parameters whose object is gone ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arena", ["step", "permanent"])
+@pytest.mark.own_arenas
+def test_a_graph_keeps_the_parameters_it_needs(arena: str) -> None:
+    """As in `nn.Linear(3, 2)(x)`: the layer is gone before backward."""
+    with gd.step_arena() if arena == "step" else gd.permanent_arena():
+        x = gd.ones(4, 3, requires_grad=True)
+        layer = nn.Linear(3, 2)
+        want = layer.weight.detach().numpy().sum(0)
+        y = layer(x).tanh().sum() * 0 + layer(x).sum()
+        del layer
+        gc.collect()
+        others = [nn.Linear(3, 2) for _ in range(5)]
+        y.backward()
+        np.testing.assert_allclose(x.grad.tolist(), [want.tolist()] * 4, rtol=1e-6)
+        assert len(others) == 5
+
+
+@pytest.mark.parametrize("train", [True, False], ids=["trained", "only run"])
+@pytest.mark.parametrize("arena", ["step", "permanent"])
+@pytest.mark.own_arenas
+def test_places_of_dropped_layers_are_used_again(arena: str, train: bool) -> None:
+    places = set()
+    for _ in range(300):
+        with gd.step_arena() if arena == "step" else gd.permanent_arena():
+            layer = nn.Linear(10, 10)
+            places.add(layer.weight.detach()._info().data)
+            if train:
+                layer(gd.ones(1, 10)).sum().backward()
+            else:
+                with gd.no_grad():
+                    layer(gd.ones(1, 10))
+    assert len(places) < 10, f"{len(places)} places for layers of which one lives at a time"
+
+
+@pytest.mark.own_arenas
+def test_a_dropped_layer_goes_with_the_arena_of_its_graph() -> None:
+    with gd.Arena() as arena:
+        y = nn.Linear(50, 50)(gd.ones(1, 50)).sum()
+        arena.reset()
+        place = nn.Parameter(gd.ones(50, 50)).detach()._info().data
+        with pytest.raises(gd.StaleTensorError):
+            y.backward()
+    again = [nn.Parameter(gd.ones(50, 50)).detach()._info().data for _ in range(3)]
+    assert place in again

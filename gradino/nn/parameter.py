@@ -84,7 +84,7 @@ class Parameter(Tensor):
     def __del__(self) -> None:
         handle = getattr(self, "_h", 0)
         if handle:
-            lib.gd_parameter_free(handle)
+            lib.gd_parameter_abandon(handle)  # a graph may still need its values
 
 
 def _rebuild(array: Any, requires_grad: bool) -> Parameter:
