@@ -329,13 +329,26 @@ typedef struct gd_param {
     const gd_optimizer *owner;   /* whose moments these are */
     int64_t group, index;        /* where the optimizer that took it last lists it */
     struct gd_param *next;       /* among the records of freed parameters, or the abandoned ones */
-    gd_tensor last_user;         /* result of the last recorded op that read it */
+    gd_tensor first_user, last_user; /* results of recorded ops that read it: the oldest that may need it, the newest */
     int64_t bytes;               /* of one region, 64-byte multiple */
     int64_t holds;               /* exports of its values */
     uint8_t used;                /* bit per state that holds something */
     uint8_t dtype;
     bool in_slab, freed, abandoned;
 } gd_param;
+/* Whether a backward may still come to the result of an op. */
+static inline bool gd_user_waits(gd_tensor user) {
+    const gd_node *n = gd_node_peek(user);
+    return n && !(n->work & GD_FREED);
+}
+/* Notes that the op of `user` read the parameter. Of several graphs the oldest dies last where arenas nest. */
+static inline void gd_param_used(gd_param *p, const gd_node *user) {
+    if (!gd_user_waits(__atomic_load_n(&p->first_user, __ATOMIC_RELAXED))) {
+        gd_tensor last = __atomic_load_n(&p->last_user, __ATOMIC_RELAXED);
+        __atomic_store_n(&p->first_user, gd_user_waits(last) ? last : user->self, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&p->last_user, user->self, __ATOMIC_RELAXED);
+}
 /* Gives a plain leaf the buffers an optimizer needs (in the permanent arena). */
 gd_status gd_param_adopt(gd_node *n);
 /* The gradient tensor of a parameter, made on demand; 0 with an error set. */

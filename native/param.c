@@ -93,7 +93,7 @@ gd_status gd_parameter_free(gd_tensor parameter) {
     return GD_OK;
 }
 
-/* Frees abandoned parameters whose last graph is gone or has had its backward. */
+/* Frees abandoned parameters whose graphs are gone or have had their backward. */
 static void free_abandoned(void) {
     if (!atomic_load_explicit(&abandoned, memory_order_relaxed) || !gd_backward_try_lock()) return;
     gd_slab_lock();
@@ -101,8 +101,7 @@ static void free_abandoned(void) {
     gd_slab_unlock();
     for (gd_param *next; p; p = next) {
         next = p->next;
-        const gd_node *user = gd_node_peek(p->last_user);
-        if (user && !(user->work & GD_FREED)) { /* back to the list */
+        if (gd_user_waits(p->first_user) || gd_user_waits(p->last_user)) { /* back to the list */
             gd_slab_lock();
             p->next = abandoned;
             abandoned = p;
@@ -118,7 +117,7 @@ gd_status gd_parameter_abandon(gd_tensor parameter) {
     gd_node *n = parameter_of(parameter);
     if (!n) return gd_last_status();
     gd_param *p = n->param;
-    if (!p->last_user || !gd_node_peek(p->last_user)) return gd_parameter_free(parameter);
+    if (!gd_node_peek(p->first_user) && !gd_node_peek(p->last_user)) return gd_parameter_free(parameter);
     gd_slab_lock();
     p->abandoned = true;
     p->next = abandoned;

@@ -66,9 +66,10 @@ static void remember(gd_node *n, int op, const gd_tensor *in, gd_node *const *no
     }
     for (int64_t k = 0; k < nin; k++) {
         n->in[k] = in[k];
-        n->in_version[k] = nodes[k] ? gd_storage_version(nodes[k]) & ~GD_TRACKED : 0;
+        gd_node *storage = nodes[k] ? gd_storage(nodes[k]) : NULL;
+        n->in_version[k] = storage ? storage->version & ~GD_TRACKED : 0;
         if (nodes[k] && nodes[k]->flags & GD_REQUIRES_GRAD) n->in_version[k] |= GD_TRACKED;
-        if (nodes[k] && nodes[k]->param) __atomic_store_n(&nodes[k]->param->last_user, n->self, __ATOMIC_RELAXED);
+        if (storage && storage->param) gd_param_used(storage->param, n);
     }
     n->attr = *attr;
     n->op = (int16_t)op;

@@ -57,6 +57,40 @@ def test_a_graph_keeps_the_parameters_it_needs(arena: str) -> None:
         assert len(others) == 5
 
 
+@pytest.mark.own_arenas
+def test_a_graph_keeps_a_parameter_that_a_newer_graph_has_read_too() -> None:
+    with gd.step_arena():
+        x = gd.ones(4, 3, requires_grad=True)
+        layer = nn.Linear(3, 2)
+        y = layer(x).sum()
+        with gd.step_arena():
+            layer(x).sum().backward()
+        want = (2 * layer.weight.detach().sum(0)).tolist()  # of both graphs
+        del layer
+        gc.collect()
+        others = [nn.Linear(3, 2) for _ in range(5)]
+        y.backward()
+        np.testing.assert_allclose(x.grad.tolist(), [want] * 4, rtol=1e-6)
+        assert len(others) == 5
+
+
+@pytest.mark.own_arenas
+def test_a_graph_keeps_a_parameter_that_it_reads_through_a_view() -> None:
+    with gd.step_arena():
+        x = gd.ones(4, 3, requires_grad=True)
+        layer = nn.Linear(3, 2)
+        with gd.no_grad():
+            values = layer.weight.T
+        want = layer.weight.detach().sum(0).tolist()
+        y = x.matmul(values).sum()
+        del layer
+        gc.collect()
+        others = [nn.Linear(3, 2) for _ in range(5)]
+        y.backward()
+        np.testing.assert_allclose(x.grad.tolist(), [want] * 4, rtol=1e-6)
+        assert len(others) == 5
+
+
 @pytest.mark.parametrize("train", [True, False], ids=["trained", "only run"])
 @pytest.mark.parametrize("arena", ["step", "permanent"])
 @pytest.mark.own_arenas
