@@ -15,8 +15,10 @@ import os
 import sys
 import textwrap
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -47,15 +49,26 @@ class CharLSTM(nn.Module):
 # ---- Text -----------------------------------------------------------------------------------------------
 
 
-def read_text(path: str | None) -> str:
+def give_up(why: object, code: int = 2) -> NoReturn:
+    """End the program: 2 is for what was asked, 1 for what went wrong on the way."""
+    print(f"char_lstm: {why}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+def read_text(path: Path | None) -> str:
     """The file's text, or Python's language reference."""
-    if path:
-        return Path(path).read_text(encoding="utf-8")
+    if path is None:
+        try:
+            topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
+        except ImportError:
+            give_up("this Python comes without pydoc_data; name a text with --data FILE")
+        return "\n\n\n".join(topics[name] for name in sorted(topics))
     try:
-        topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
-    except ImportError:
-        sys.exit("char_lstm: this Python comes without pydoc_data; name a text with --data FILE")
-    return "\n\n\n".join(topics[name] for name in sorted(topics))
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        give_up(f"--data {path} cannot be read: {error.strerror}")
+    except UnicodeDecodeError as error:
+        give_up(f"--data {path} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}")
 
 
 def encode(text: str, alphabet: str) -> np.ndarray[Any, Any]:
@@ -178,6 +191,18 @@ class Progress:
 # ---- After training -------------------------------------------------------------------------------------
 
 
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that appears whole or not at all, whatever ends the writing."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with open(partial, "wb") as file:
+            yield file
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def draw(history: History, path: Path) -> bool:
     """The loss and the arenas' memory over the steps, as a picture. False where matplotlib is missing."""
     try:
@@ -204,18 +229,17 @@ def draw(history: History, path: Path) -> bool:
         axes.grid(alpha=0.25)
         axes.legend(frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=100)
+    with whole_file(path) as file:
+        figure.savefig(file, dpi=100, format="png")
     plt.close(figure)
     return True
 
 
 def save(model: CharLSTM, path: Path) -> None:
-    """All parameters by name in one .npz file, which appears whole or not at all."""
+    """All parameters by name in one .npz file."""
     arrays = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "wb") as file:
+    with whole_file(path) as file:
         np.savez(file, **arrays)
-    os.replace(partial, path)
 
 
 def load(model: CharLSTM, path: Path) -> None:
@@ -225,55 +249,87 @@ def load(model: CharLSTM, path: Path) -> None:
 
 
 def write(model: CharLSTM, alphabet: str, prompt: str, length: int, temperature: float) -> str:
-    """Text that goes on from the prompt, drawn one character at a time from what the model expects."""
+    """Text that goes on from the prompt, drawn one character at a time from what the model expects.
+
+    At temperature 0 the likeliest character is taken. Without a prompt the model begins after the alphabet's
+    first character, which in most texts is the line break.
+    """
     written, state = prompt, None
     model.eval()
     with gd.step_arena(), gd.no_grad():
-        unread = encode(prompt, alphabet).reshape(-1, 1)
+        unread = encode(prompt or alphabet[0], alphabet).reshape(-1, 1)
         for _ in range(length):
             with gd.step_arena():
                 logits, state = model(gd.tensor(unread), state)
                 state = kept(state)
-                gumbel = -(-gd.rand(len(alphabet)).log()).log()  # the largest of logits + gumbel is a draw from softmax
-                drawn = (logits[-1, 0] / temperature + gumbel).argmax().item()
+                scores = logits[-1, 0]
+                if temperature:  # the largest of scores / temperature + gumbel is a draw from softmax(scores / temperature)
+                    scores = scores - temperature * (-gd.rand(len(alphabet)).log()).log()
+                drawn = scores.argmax().item()
             written += alphabet[drawn]
             unread = np.array([[drawn]])
     return written
 
 
+def number(kind: Callable[[str], Any], low: float, high: float, open_end: bool = False) -> Callable[[str], Any]:
+    """A reader of int or float options that must lie in [low, high], or in [low, high) with ``open_end``."""
+
+    def read(word: str) -> Any:
+        try:
+            value = kind(word)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{word!r} is not {'an integer' if kind is int else 'a number'}") from None
+        if not low <= value <= high or (open_end and value == high):
+            raise argparse.ArgumentTypeError(f"{word} is not in [{low:g}, {high:g}{')' if open_end else ']'}")
+        return value
+
+    return read
+
+
 def arguments(words: list[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--data", metavar="FILE", help="text to learn from, UTF-8 (default: Python's language reference)")
-    parser.add_argument("--steps", type=int, default=4000, help="training steps")
-    parser.add_argument("--hidden", type=int, default=256, help="hidden units of the LSTM")
-    parser.add_argument("--embedding", type=int, default=64, help="numbers per character")
-    parser.add_argument("--layers", type=int, default=1, help="LSTM layers")
-    parser.add_argument("--batch", type=int, default=16, help="places in the text read side by side")
-    parser.add_argument("--length", type=int, default=64, help="characters of each in one step")
-    parser.add_argument("--lr", type=float, default=6e-3, help="highest learning rate of AdamW")
-    parser.add_argument("--dropout", type=float, default=0.1, help="dropout before and between layers and the head")
-    parser.add_argument("--seed", type=int, default=0, help="of weights, starts and the sample")
-    parser.add_argument("--prompt", default="The ", help="what the sample begins with")
-    parser.add_argument("--write", type=int, default=600, metavar="N", help="characters to sample")
-    parser.add_argument("--temperature", type=float, default=0.5, help="of the sample; lower is safer")
-    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for model and picture")
-    given = parser.parse_args(words)
-    if min(given.steps, given.batch, given.length) < 1:
-        parser.error("--steps, --batch and --length must be at least 1")
-    return given
+    count, size = number(int, 1, 10**9), number(int, 1, 10**5)
+    add = parser.add_argument
+    add(
+        "--data",
+        type=Path,
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="UTF-8 text to learn from (default: Python's language reference)",
+    )
+    add("--steps", type=count, default=4000, help="training steps")
+    add("--hidden", type=size, default=256, help="hidden units of the LSTM")
+    add("--embedding", type=size, default=64, help="numbers per character")
+    add("--layers", type=size, default=1, help="LSTM layers")
+    add("--batch", type=count, default=16, help="places in the text read side by side")
+    add("--length", type=count, default=64, help="characters of each in one step")
+    add("--lr", type=number(float, 0, math.inf, open_end=True), default=6e-3, help="highest learning rate of AdamW")
+    add("--dropout", type=number(float, 0, 1), default=0.1, help="dropout before and between layers and the head")
+    add("--seed", type=number(int, 0, 2**64, open_end=True), default=0, help="of weights, starts and the sample")
+    add("--prompt", default="The ", help="what the sample begins with (default: %(default)r)")
+    add("--write", type=number(int, 0, 10**9), default=600, metavar="N", help="characters to sample")
+    add("--temperature", type=number(float, 0, math.inf, open_end=True), default=0.5, help="of the sample; lower is safer, 0 is greedy")
+    add("--out", type=Path, default=Path("out"), help="folder for model and picture")
+    return parser.parse_args(words, argparse.Namespace(data=None))
 
 
 def main(words: list[str] | None = None) -> None:
     """Train, show, save, reload, write."""
     given = arguments(words)
     text = read_text(given.data)
-    alphabet = "".join(sorted(set(text) | set(given.prompt)))
+    alphabet = "".join(sorted(set(text)))
     ids = encode(text, alphabet)
     ids, held_out = np.split(ids, [len(ids) * 19 // 20])
     if len(ids) < given.batch * (given.length + 1) + given.length or len(held_out) < 16:
-        sys.exit(f"char_lstm: {len(text):,} characters are too few for --batch {given.batch} and --length {given.length}")
-    given.out.mkdir(parents=True, exist_ok=True)
+        give_up(f"{len(text):,} characters are too few for --batch {given.batch} and --length {given.length}")
+    prompt = "".join(character for character in given.prompt if character in alphabet)
+    if prompt != given.prompt:
+        print(f"prompt: {given.prompt!r} has characters that the text has not; {prompt!r} is left of it")
+    try:
+        given.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        give_up(f"--out {given.out} cannot be made: {error.strerror}")
     gd.manual_seed(given.seed)
 
     def new_model() -> CharLSTM:
@@ -288,6 +344,8 @@ def main(words: list[str] | None = None) -> None:
     print(f"trained: {given.steps:,} steps in {history.seconds:.1f} s, {rate:,.0f} characters/s with validation")
     print(f"validation loss: before {before:.4f}, after {after:.4f} nats per character")
 
+    if not math.isfinite(after):
+        give_up("the training went astray: try a lower --lr", code=1)
     picture = given.out / "char_lstm.png"
     print(f"picture: {picture}" if draw(history, picture) else "picture: skipped, matplotlib is not installed")
     saved = given.out / "char_lstm.npz"
@@ -296,13 +354,20 @@ def main(words: list[str] | None = None) -> None:
     load(model, saved)
     again = validate(model, held_out)
     if again != after:
-        sys.exit(f"char_lstm: the reloaded model has validation loss {again!r}, the saved one {after!r}")
+        give_up(f"the reloaded model has validation loss {again!r}, the saved one {after!r}", code=1)
     print(f"saved and reloaded: {saved}, validation loss again {again:.4f}")
     gd.manual_seed(given.seed)
     print(f"\nwritten by the model, character by character:\n{'-' * 72}")
-    written = write(model, alphabet, given.prompt, given.write, given.temperature)
+    written = write(model, alphabet, prompt, given.write, given.temperature)
     print("\n".join(textwrap.fill(line, 72) for line in written.splitlines()))
 
 
 if __name__ == "__main__":
-    main()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that lacks a character shows '?'
+    try:
+        main()
+    except KeyboardInterrupt:
+        give_up("interrupted", code=130)
+    except (OSError, gd.OutOfMemoryError) as error:
+        give_up(error, code=1)

@@ -39,11 +39,13 @@ def accuracy(model: RowReader, pictures: gd.Tensor, digits: gd.Tensor) -> float:
 
 def main(words: list[str] | None = None) -> None:
     """Train on 1437 pictures, judge the other 360."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--epochs", type=int, default=20, help="passes over the training pictures")
     parser.add_argument("--hidden", type=int, default=64, help="hidden units of the LSTM")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of weights and order")
     given = parser.parse_args(words)
+    if min(given.epochs, given.hidden) < 1 or given.seed < 0:
+        parser.error("--epochs and --hidden must be at least 1, --seed at least 0")
     try:
         from sklearn.datasets import load_digits
     except ImportError:

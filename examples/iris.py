@@ -30,10 +30,12 @@ def read_table() -> tuple[list[list[float]], list[int], list[str]]:
 
 def main(words: list[str] | None = None) -> None:
     """Train on 120 flowers, judge the other 30."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--epochs", type=int, default=40, help="passes over the training flowers")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of weights and order")
     given = parser.parse_args(words)
+    if given.epochs < 1 or given.seed < 0:
+        parser.error("--epochs must be at least 1, --seed at least 0")
 
     gd.manual_seed(given.seed)
     lengths, kinds, names = read_table()

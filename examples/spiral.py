@@ -37,11 +37,13 @@ def chart(model: nn.Module, columns: int = 64, rows: int = 26) -> str:
 
 def main(words: list[str] | None = None) -> None:
     """Train on all points at once, then draw."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--steps", type=int, default=1000, help="training steps, each over all points")
     parser.add_argument("--points", type=int, default=150, help="points on each arm")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of points and weights")
     given = parser.parse_args(words)
+    if min(given.steps, given.points) < 1 or given.seed < 0:
+        parser.error("--steps and --points must be at least 1, --seed at least 0")
 
     gd.manual_seed(given.seed)
     places, arms = spiral(given.points)

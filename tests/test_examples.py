@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -26,6 +28,15 @@ def run(name: str, *words: str, code: int = 0, **environment: str) -> str:
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == code, f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout if code == 0 else done.stderr
+
+
+def loaded(name: str) -> ModuleType:
+    """The example as a module."""
+    spec = importlib.util.spec_from_file_location(f"example_{Path(name).stem}", EXAMPLES / name)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def numbers(pattern: str, output: str) -> list[float]:
@@ -86,14 +97,143 @@ def test_char_lstm_needs_neither_tqdm_nor_matplotlib(tmp_path: Path) -> None:
     assert "picture: skipped, matplotlib is not installed" in output
 
 
-def test_char_lstm_says_when_the_text_is_too_short(tmp_path: Path) -> None:
-    file = tmp_path / "text.txt"
-    file.write_text("too short", encoding="utf-8")
-    assert "are too few" in run("char_lstm.py", "--data", str(file), "--out", str(tmp_path), code=1)
-
-
 def test_char_lstm_goes_without_the_language_reference(tmp_path: Path) -> None:
-    assert "name a text with --data" in run("char_lstm.py", "--out", str(tmp_path), code=1, **without("pydoc_data", folder=tmp_path))
+    assert "name a text with --data" in run("char_lstm.py", "--out", str(tmp_path), code=2, **without("pydoc_data", folder=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("folder", "cannot be read: Is a directory"),
+        (b"", "0 characters are too few"),
+        (b"too short", "9 characters are too few"),
+        (b"caf\xe9 " * 1000, "is not UTF-8 text: byte 3 is 0xe9"),
+    ],
+    ids=["missing", "folder", "empty", "short", "latin-1"],
+)
+def test_char_lstm_says_what_is_wrong_with_the_text(tmp_path: Path, content: bytes | str | None, complaint: str) -> None:
+    file = tmp_path / "text.txt"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    elif content == "folder":
+        file.mkdir()
+    said = run("char_lstm.py", "--data", str(file), "--out", str(tmp_path / "out"), code=2)
+    assert said.startswith("char_lstm: ") and complaint in said and len(said.splitlines()) == 1, said
+
+
+REFUSED = [
+    ("char_lstm.py", option, word)
+    for option, words in {
+        "--temperature": "-1 nan inf warm",
+        "--lr": "-1 nan inf",
+        "--dropout": "-0.1 1.1 nan",
+        "--seed": "-1 1.5 18446744073709551616",
+        "--write": "-1",
+        **dict.fromkeys(("--steps", "--batch", "--length", "--hidden", "--embedding", "--layers"), "0 -1 1e3 99999999999"),
+    }.items()
+    for word in words.split()
+] + [
+    (name, option, "-1")
+    for name, options in {
+        "iris.py": "--epochs --seed",
+        "spiral.py": "--steps --points --seed",
+        "digits_lstm.py": "--epochs --hidden --seed",
+    }.items()
+    for option in options.split()
+]
+
+
+@pytest.mark.parametrize("name", ["char_lstm.py", "iris.py", "spiral.py", "digits_lstm.py"])
+def test_options_outside_their_range_are_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    example = loaded(name)
+    for _, option, word in (case for case in REFUSED if case[0] == name):
+        with pytest.raises(SystemExit) as ended:
+            example.main([option, word])
+        said = capsys.readouterr().err
+        assert ended.value.code == 2 and option in said and "usage:" in said, f"{name} {option} {word}: {said}"
+
+
+@pytest.mark.parametrize("name", ["char_lstm.py", "iris.py", "spiral.py", "digits_lstm.py"])
+def test_help_shows_every_default(name: str) -> None:
+    said = " ".join(run(name, "--help").split())
+    options = re.findall(r"(--[a-z]+) [A-Z]+ (?!\[)(.*?)(?= --| -h,|$)", said.partition("show this help message and exit")[2])
+    assert len(options) >= 2
+    for option, text in options:
+        assert text.count("(default: ") == 1 and "None" not in text, f"{name} {option}: {text}"
+
+
+PANGRAM = "the quick brown fox jumps over the lazy dog. "
+
+
+@pytest.fixture(scope="module")
+def small_text(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Options for a run of a second on a text of few characters, one of them outside ASCII."""
+    folder = tmp_path_factory.mktemp("small")
+    (folder / "text.txt").write_text((PANGRAM + "é\n") * 120, encoding="utf-8")
+    return ["--data", str(folder / "text.txt"), "--steps", "150", *SMALL, "--out", str(folder)]
+
+
+def sample(output: str) -> str:
+    """What the model wrote."""
+    return output.split("-" * 72 + "\n")[1].rstrip("\n")
+
+
+@draws
+def test_char_lstm_greedily_from_nothing(small_text: list[str]) -> None:
+    greedy = [*small_text, "--prompt", "", "--temperature", "0"]
+    first, other = run("char_lstm.py", *greedy), run("char_lstm.py", *greedy, "--write", "30")
+    assert "prompt:" not in first
+    assert PANGRAM[:20] in sample(first) and sample(first).startswith(sample(other)[:20])  # no chance in it
+
+
+@draws
+def test_char_lstm_leaves_out_of_the_prompt_what_the_text_does_not_have(small_text: list[str]) -> None:
+    output = run("char_lstm.py", *small_text, "--prompt", "Thē qu")
+    assert "prompt: 'Thē qu' has characters that the text has not; 'h qu' is left of it" in output
+    assert sample(output).startswith("h qu")
+
+
+@draws
+@pytest.mark.parametrize("environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+def test_char_lstm_prints_to_an_ascii_terminal(small_text: list[str], environment: dict[str, str]) -> None:
+    assert "dog. ?\nthe" in sample(run("char_lstm.py", *small_text, "--temperature", "0", "--prompt", "the", **environment))
+
+
+def test_char_lstm_says_when_training_diverges(tmp_path: Path, small_text: list[str]) -> None:
+    assert "try a lower --lr" in run("char_lstm.py", *small_text, "--lr", "1e30", "--out", str(tmp_path), code=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_char_lstm_says_when_it_cannot_write(tmp_path: Path, small_text: list[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert "cannot be made: " in run("char_lstm.py", *small_text, "--out", str(tmp_path / "file"), code=2)
+
+
+def test_char_lstm_ends_quietly_when_interrupted(tmp_path: Path) -> None:
+    command = [sys.executable, "-u", str(EXAMPLES / "char_lstm.py"), "--steps", "1000000", "--out", str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
+        assert process.stdout and process.stderr
+        while not process.stdout.readline().startswith("model:"):  # the next thing it does is train
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130 and "char_lstm: interrupted" in said and "Traceback" not in said, said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_char_lstm_writes_files_whole_or_not_at_all(tmp_path: Path, error: type[BaseException]) -> None:
+    whole_file = loaded("char_lstm.py").whole_file
+    path = tmp_path / "model.npz"
+    for before in (None, b"old"):
+        with pytest.raises(error), whole_file(path) as file:
+            file.write(b"half")
+            raise error
+        assert not list(tmp_path.glob("*.partial")) and (path.read_bytes() if path.exists() else None) == before
+        with whole_file(path) as file:
+            file.write(b"old")
+    assert path.read_bytes() == b"old"
 
 
 def test_iris() -> None:
