@@ -16,6 +16,7 @@ from gradino.nn.utils import rnn
 MODULES = ["Linear", "LSTMCell", "ReLU", "Dropout", "Softmax", "LogSoftmax", "Sequential", "CrossEntropyLoss", "MSELoss", "Embedding"]
 METHODS = [n for n, f in vars(nn.Module).items() if n[0] != "_" and callable(f) and hasattr(torch.nn.Module, n)]
 OPTIMIZERS = ["SGD", "Adam", "AdamW"]
+SCHEDULES = optim.lr_scheduler.__all__
 STEPS = ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"]
 FUNCTIONS = [n for n in F.__all__ if n not in ("linear", "one_hot", "sigmoid", "tanh")]  # those are built in C++ there, without a signature
 AUTOGRAD = ["grad", "backward", "gradcheck", "gradgradcheck"]
@@ -25,6 +26,7 @@ PAIRS: dict[str, tuple[Any, Any]] = {
     **{f"nn.{n}": (getattr(nn, n).__init__, getattr(torch.nn, n).__init__) for n in MODULES},
     **{f"Module.{n}": (getattr(nn.Module, n), getattr(torch.nn.Module, n)) for n in METHODS},
     **{f"optim.{n}": (getattr(optim, n).__init__, getattr(torch.optim, n).__init__) for n in OPTIMIZERS},
+    **{f"lr_scheduler.{n}": (getattr(optim.lr_scheduler, n).__init__, getattr(torch.optim.lr_scheduler, n).__init__) for n in SCHEDULES},
     **{f"Optimizer.{n}": (getattr(optim.Optimizer, n), getattr(torch.optim.Optimizer, n)) for n in STEPS},
     **{f"F.{n}": (getattr(F, n), getattr(torch.nn.functional, n)) for n in FUNCTIONS},
     **{f"autograd.{n}": (getattr(gd.autograd, n), getattr(torch.autograd, n)) for n in AUTOGRAD},
