@@ -1,6 +1,7 @@
 """Layers, losses and the Module they are built from."""
 
 from gradino.nn import functional as functional
+from gradino.nn import init as init
 from gradino.nn import utils as utils
 from gradino.nn.activation import Dropout, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
 from gradino.nn.container import ModuleDict, ModuleList, Sequential
@@ -13,5 +14,5 @@ from gradino.nn.rnn import LSTM, LSTMCell
 
 __all__ = [
     "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "Identity", "LSTM", "LSTMCell", "Linear", "LogSoftmax", "MSELoss", "Module",
-    "ModuleDict", "ModuleList", "Parameter", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "functional", "utils",
+    "ModuleDict", "ModuleList", "Parameter", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "functional", "init", "utils",
 ]  # fmt: skip
