@@ -50,6 +50,8 @@ BY_HAND = {
     "OneCycleLR": (lambda o: sched.OneCycleLR(o, 1.0, 5, pct_start=0.4, anneal_strategy="linear", div_factor=2, final_div_factor=2),
                    [0.5, 1, 0.75, 0.5, 0.25]),
     "CyclicLR": (lambda o: sched.CyclicLR(o, 0.0, 1.0, step_size_up=2, mode="triangular2"), [0, 0.5, 1, 0.5, 0, 0.25, 0.5, 0.25, 0]),
+    "WarmupCosineLR": (lambda o: sched.WarmupCosineLR(o, 4, 10, 0.1),
+                       [0.2, 0.4, 0.6, 0.8, 1, 0.9397114317, 0.775, 0.55, 0.325, 0.1602885683, 0.1, 0.1, 0.1]),
     "SequentialLR": (lambda o: sched.SequentialLR(o, [sched.LinearLR(o, 0.5, total_iters=2), sched.ExponentialLR(o, 0.5)], [2]),
                      [0.5, 0.75, 1, 0.5, 0.25]),
     "ChainedScheduler": (lambda o: sched.ChainedScheduler([sched.StepLR(o, 2, 0.5), sched.ExponentialLR(o, 0.5)]), [1, 0.5, 0.125, 0.0625]),
@@ -76,6 +78,20 @@ def test_a_saved_schedule_goes_on_alike(name):
     rest = len(expected) - 2
     assert rates(two, second, rest) == rates(one, first, rest)
     assert "optimizer" not in state
+
+
+def test_o04_schedules_begin_and_end_well():
+    for warmup, decay, expected in [(0, 2, [1, 0.5, 0, 0]), (2, 2, [1 / 3, 2 / 3, 0, 0]), (0, 0, [0, 0])]:
+        optimizer = sgd()
+        assert rates(optimizer, sched.WarmupCosineLR(optimizer, warmup, decay), len(expected)) == pytest.approx(expected)
+    optimizer = sgd(1.0, 0.5)
+    scheduler = sched.CosineAnnealingLR(optimizer, 4)
+    expected = [1, 0.853553, 0.5, 0.146447, 0, 0.146447, 0.5, 0.853553, 1, 0.853553]
+    assert rates(optimizer, scheduler, 10) == pytest.approx(expected, abs=1e-6)
+    assert scheduler.get_last_lr() == pytest.approx([0.5, 0.25])
+    beyond = sgd()
+    beyond.param_groups[0]["initial_lr"] = 1.0
+    assert sched.WarmupCosineLR(beyond, 4, 10, 0.1, last_epoch=50).get_last_lr() == [0.1]
 
 
 def chain(o: optim.Optimizer) -> sched.ChainedScheduler:
@@ -182,6 +198,7 @@ ERRORS = [
     (lambda o: sched.CosineAnnealingWarmRestarts(o, 0), "T_0 is 0"),
     (lambda o: sched.CosineAnnealingWarmRestarts(o, 2, 1.5), "T_mult is 1.5"),
     (lambda o: sched.CosineAnnealingWarmRestarts(o, 2).step(-1), "epoch is -1"),
+    (lambda o: sched.WarmupCosineLR(o, 5, 4), "got 5 and 4"),
     (lambda o: sched.OneCycleLR(o, 1.0), "give total_steps"),
     (lambda o: sched.OneCycleLR(o, 1.0, 0), "total_steps is 0"),
     (lambda o: sched.OneCycleLR(o, 1.0, epochs=2, steps_per_epoch=1.5), "steps_per_epoch is 1.5"),

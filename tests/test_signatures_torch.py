@@ -16,7 +16,7 @@ from gradino.nn.utils import rnn
 MODULES = ["Linear", "LSTMCell", "ReLU", "Dropout", "Softmax", "LogSoftmax", "Sequential", "CrossEntropyLoss", "MSELoss", "Embedding"]
 METHODS = [n for n, f in vars(nn.Module).items() if n[0] != "_" and callable(f) and hasattr(torch.nn.Module, n)]
 OPTIMIZERS = ["SGD", "Adam", "AdamW"]
-SCHEDULES = optim.lr_scheduler.__all__
+SCHEDULES = [n for n in optim.lr_scheduler.__all__ if n != "WarmupCosineLR"]  # that one is ours alone
 STEPS = ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"]
 FUNCTIONS = [n for n in F.__all__ if n not in ("linear", "one_hot", "sigmoid", "tanh")]  # those are built in C++ there, without a signature
 AUTOGRAD = ["grad", "backward", "gradcheck", "gradgradcheck"]

@@ -10,7 +10,7 @@ from gradino.errors import InvalidValueError
 from gradino.optim.lr_scheduler.scheduler import LRScheduler, per_group, the_optimizer
 from gradino.optim.optimizer import Optimizer
 
-__all__ = ["CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR"]
+__all__ = ["CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR", "WarmupCosineLR"]
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -37,6 +37,30 @@ class CosineAnnealingLR(LRScheduler):
             return [g["lr"] + (base - low) * (1 - math.cos(math.pi / span)) / 2 for g, base in zip(groups, self.base_lrs, strict=True)]
         ratio = (1 + math.cos(math.pi * epoch / span)) / (1 + math.cos(math.pi * (epoch - 1) / span))
         return [ratio * (g["lr"] - low) + low for g in groups]
+
+
+class WarmupCosineLR(LRScheduler):
+    """Up in a line for ``warmup_steps``, then down to ``min_lr`` along half a cosine that ends at ``decay_steps``, and stay.
+
+    The usual schedule of language models, which PyTorch lacks. Step 0 already has a rate: the
+    ``1 / (warmup_steps + 1)``-th part of the full one.
+    """
+
+    def __init__(self, optimizer: Optimizer, warmup_steps: int, decay_steps: int, min_lr: float = 0.0, last_epoch: int = -1) -> None:
+        if not 0 <= warmup_steps <= decay_steps:
+            raise InvalidValueError(f"WarmupCosineLR: needs 0 <= warmup_steps <= decay_steps, got {warmup_steps} and {decay_steps}")
+        self.warmup_steps, self.decay_steps, self.min_lr = warmup_steps, decay_steps, min_lr
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """From the initial rates, at any step."""
+        step, low = self.last_epoch, self.min_lr
+        if step < self.warmup_steps:
+            return [base * (step + 1) / (self.warmup_steps + 1) for base in self.base_lrs]
+        if step >= self.decay_steps:
+            return [low for _ in self.base_lrs]
+        part = (step - self.warmup_steps) / (self.decay_steps - self.warmup_steps)
+        return [low + (base - low) * (1 + math.cos(math.pi * part)) / 2 for base in self.base_lrs]
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
