@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradino._core import binary, handle_of, unary, whole_number, wrap
+from gradino._core import as_float, binary, handle_of, unary, whole_number, wrap
 from gradino._lib import lib, op_id, raise_error
+from gradino.dtypes import bool_
 from gradino.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -102,17 +103,17 @@ class Arithmetic:
         return unary(_NOT, self) if code == lib.GD_BOOL else -1 - self  # two's complement
 
     def __and__(self: Tensor, other: Any) -> Tensor:
-        return binary(_AND, _need_bool(self, "&"), other)
+        return binary(_AND, self, _need_bool(self, other, "&"))
 
     __rand__ = __and__
 
     def __or__(self: Tensor, other: Any) -> Tensor:
-        return binary(_OR, _need_bool(self, "|"), other)
+        return binary(_OR, self, _need_bool(self, other, "|"))
 
     __ror__ = __or__
 
     def __xor__(self: Tensor, other: Any) -> Tensor:
-        return binary(_XOR, _need_bool(self, "^"), other)
+        return binary(_XOR, self, _need_bool(self, other, "^"))
 
     __rxor__ = __xor__
 
@@ -316,7 +317,7 @@ class Arithmetic:
     def masked_fill(self: Tensor, mask: Tensor, value: float) -> Tensor:
         """The number ``value``, in the dtype of ``self``, where ``mask`` holds, else ``self``."""
         d = self.dtype
-        number = lib.gd_scalar(float(value), whole_number("masked_fill", value, d), d.code)
+        number = lib.gd_scalar(as_float("masked_fill", value), whole_number("masked_fill", value, d), d.code)
         return wrap(lib.gd_where(handle_of("masked_fill", mask), number, self._h))
 
 
@@ -330,21 +331,24 @@ def _operand(like: Tensor, other: Any) -> Tensor:
 
 def _weak(like: Tensor, value: float) -> int:
     """Handle of a number that does not decide the dtype of a result with ``like``."""
-    kind = lib.GD_BOOL if isinstance(value, bool) else lib.GD_INT64 if isinstance(value, int) else lib.GD_FLOAT32
-    code = lib.gd_dtype_of(like._h)
-    if code < 0:
-        raise_error()
-    if code in (lib.GD_FLOAT32, lib.GD_FLOAT64):
-        kind = code
-    whole = int(value) if not isinstance(value, float) or (value == value and abs(value) < 2**63) else 0
-    handle: int = lib.gd_scalar(float(value), whole, kind)
-    return handle or raise_error()
+    d = like.dtype
+    if d.is_floating_point:
+        kind, whole = d.code, 0
+    elif isinstance(value, float):
+        kind, whole = lib.GD_FLOAT32, 0
+    else:
+        kind = lib.GD_BOOL if isinstance(value, bool) else lib.GD_INT64
+        whole = whole_number("a number beside a tensor", value, d)
+    return int(lib.gd_scalar(as_float("a number beside a tensor", value), whole, kind)) or raise_error()
 
 
-def _need_bool(tensor: Tensor, operator: str) -> Tensor:
-    if lib.gd_dtype_of(tensor._h) != lib.GD_BOOL:
-        raise DTypeError(f"{operator}: for bool tensors; this one is {tensor.dtype}")
-    return tensor
+def _need_bool(tensor: Tensor, other: Any, operator: str) -> Any:
+    """``other``; raises where one of two operands is not bool."""
+    for operand in (tensor, other):
+        kind = getattr(operand, "dtype", type(operand))
+        if kind not in (bool_, bool, np.bool_):
+            raise DTypeError(f"{operator}: for bool operands; one is {getattr(kind, '__name__', kind)}")
+    return other
 
 
 def _matrix(other: Any) -> Tensor | None:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from gradino import dtypes
-from gradino._core import tensor_type, wrap
+from gradino._core import tensor_type, whole_number, wrap
 from gradino._lib import ffi, lib, raise_error
 from gradino.dtypes import dtype
-from gradino.errors import DTypeError, InvalidValueError, ShapeError
+from gradino.errors import DTypeError, ShapeError
 from gradino.grad_mode import no_grad
 
 __all__ = ["from_data"]
@@ -43,8 +43,9 @@ def from_data(data: Any, dtype: Any = None) -> int:
     else:
         wanted = dtypes.int64 if array.dtype.kind == "u" else dtypes.from_numpy_dtype(array.dtype)
     if array.dtype.kind not in "fiub":
-        if array.dtype == object and isinstance(data, int):
-            raise InvalidValueError(f"tensor: {data} does not fit int64")
+        for number in array.flat if array.dtype == object else ():
+            if isinstance(number, int):
+                whole_number("tensor", number, dtypes.int64 if wanted.is_floating_point else wanted)  # raises: int64 had no room
         raise DTypeError(f"tensor: cannot make a tensor of {type(data).__name__} values of NumPy dtype {array.dtype}: they must be numbers")
     if array.dtype != wanted.numpy:
         array = _converted(array, wanted, checked=not is_array)
@@ -75,9 +76,7 @@ def _untensor(data: Any) -> Any:
 def _converted(array: np.ndarray[Any, Any], wanted: dtype, checked: bool) -> np.ndarray[Any, Any]:
     """The array in another dtype. Python integers must fit; floats overflow to infinity without a warning."""
     if checked and array.size and array.dtype.kind in "iu" and wanted.numpy.kind == "i":
-        limits = np.iinfo(wanted.numpy)
         for value in (int(array.min()), int(array.max())):
-            if not limits.min <= value <= limits.max:
-                raise InvalidValueError(f"tensor: {value} does not fit {wanted.name}")
+            whole_number("tensor", value, wanted)
     with np.errstate(all="ignore"):
         return array.astype(wanted.numpy)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from gradino._lib import ffi, lib, raise_error
-from gradino.dtypes import dtype
-from gradino.errors import DTypeError, InvalidValueError
+from gradino._lib import ffi, lib, op_id, raise_error, text
+from gradino.dtypes import bool_, dtype, int64
+from gradino.errors import DTypeError, NumberRangeError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _FLOAT, _INT, _BOOL = lib.GD_FLOAT32, lib.GD_INT64, lib.GD_BOOL
 _gd_unary, _gd_binary, _gd_binary_scalar = lib.gd_unary, lib.gd_binary, lib.gd_binary_scalar
 _SIZES = ffi.typeof("int64_t[4]")
+_DIV, _EQ, _NE, _LT, _GE = op_id("div"), op_id("eq"), op_id("ne"), op_id("lt"), op_id("ge")
+_TRUE_BELOW = {_NE, _LT, op_id("le")}  # comparisons that hold between any element and a number above them all
+_TRUE_ABOVE = {_NE, _GE, op_id("gt")}
 _new = object.__new__
 _tensor_type: type[Tensor]
 
@@ -79,10 +82,50 @@ def with_number(op: int, a: Tensor, b: Any, reverse: int) -> Any:
     if isinstance(b, float):
         return _gd_binary_scalar(op, a._h, b, 0, _FLOAT, reverse)
     if isinstance(b, int):
-        if not -(2**63) <= b < 2**63:
-            raise OverflowError(f"the number {b} does not fit int64")
-        return _gd_binary_scalar(op, a._h, float(b), b, _INT, reverse)
+        if -(2**31) <= b < 2**31:
+            return _gd_binary_scalar(op, a._h, float(b), b, _INT, reverse)
+        return _with_large_int(op, a, b, reverse)
     return NotImplemented
+
+
+def _with_large_int(op: int, a: Tensor, b: int, reverse: int) -> int:
+    """A binary op with an int that the dtype of ``a`` may not hold: comparisons and division are exact, the rest is refused.
+
+    NumPy's rule. PyTorch takes the low bits of the number, so that with int32 ``0 == 2**40`` holds and ``0 < 2**31`` does not.
+    """
+    d = a.dtype
+    if d.is_floating_point:
+        return int(_gd_binary_scalar(op, a._h, as_float(text(lib.gd_op_name(op)), b), 0, _FLOAT, reverse))
+    if fits(b, int64 if d is bool_ else d):
+        return int(_gd_binary_scalar(op, a._h, float(b), b, _INT, reverse))
+    if op == _DIV:
+        return int(_gd_binary_scalar(op, a._h, as_float("div", b), 0, _FLOAT, reverse))
+    if op in _TRUE_BELOW or op in _TRUE_ABOVE or op == _EQ:
+        lowest = -(2 ** (8 * d.itemsize - 1))
+        always = op in (_TRUE_BELOW if (b > 0) != reverse else _TRUE_ABOVE)
+        return int(_gd_binary_scalar(_GE if always else _LT, a._h, float(lowest), lowest, _INT, 0))
+    raise NumberRangeError(f"{text(lib.gd_op_name(op))}: {_shown(b)} does not fit {d.name if d is not bool_ else int64.name}")
+
+
+def fits(value: int, d: dtype) -> bool:
+    """Whether an integer dtype can hold a number."""
+    beyond = 1 << (8 * int(d.itemsize) - 1)
+    return -beyond <= value < beyond
+
+
+def as_float(name: str, value: Any) -> float:
+    """A number as a Python float, which has room for 1024 bits."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise NumberRangeError(f"{name}: {_shown(value)} does not fit float64") from None
+    except (TypeError, ValueError):
+        raise DTypeError(f"{name}: expected a number, got {type(value).__name__}") from None
+
+
+def _shown(value: float) -> str:
+    bits = value.bit_length() if isinstance(value, int) else 0
+    return f"an integer of {bits} bits" if bits > 128 else f"the number {value}"
 
 
 def sizes(shape: Any) -> list[int]:
@@ -95,7 +138,7 @@ def sizes(shape: Any) -> list[int]:
         raise DTypeError(f"a shape must be integers, got {shape!r}") from None
     for s in result:
         if not -(2**63) <= s < 2**63:
-            raise OverflowError(f"the size {s} does not fit 64 bits")
+            raise NumberRangeError(f"a shape: {_shown(s)} does not fit 64 bits")
     return result
 
 
@@ -134,7 +177,6 @@ def whole_number(name: str, value: float, d: dtype) -> int:
     """``value`` as the integer that a tensor of dtype ``d`` would hold; 0 for a floating point one."""
     if d.is_floating_point:
         return 0
-    bits = 31 if d.name == "int32" else 63
-    if not math.isfinite(value) or not -(2**bits) <= int(value) < 2**bits:
-        raise InvalidValueError(f"{name}: {value} does not fit {d.name}")
+    if not math.isfinite(as_float(name, value)) or not fits(int(value), int64 if d is bool_ else d):
+        raise NumberRangeError(f"{name}: {_shown(value)} does not fit {d.name}")
     return int(value)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from gradino._arithmetic import _operand
-from gradino._core import binary, whole_number, wrap
+from gradino._arithmetic import _need_bool, _operand
+from gradino._core import as_float, binary, whole_number, wrap
 from gradino._lib import check, lib, op_id
+from gradino.dtypes import bool_
 from gradino.errors import DTypeError, GradinoError
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["InPlace"]
 
 _ADD, _SUB, _MUL, _DIV = op_id("add"), op_id("sub"), op_id("mul"), op_id("div")
+_FLOORDIV, _REMAINDER, _POW = op_id("floor_divide"), op_id("remainder"), op_id("pow")
+_AND, _OR, _XOR = op_id("logical_and"), op_id("logical_or"), op_id("logical_xor")
 
 
 class InPlace:
@@ -38,6 +41,24 @@ class InPlace:
     def __itruediv__(self: Tensor, other: Any) -> Tensor:
         return _in_place(_DIV, self, other, "/=")
 
+    def __ifloordiv__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_FLOORDIV, self, other, "//=")
+
+    def __imod__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_REMAINDER, self, other, "%=")
+
+    def __ipow__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_POW, self, other, "**=")
+
+    def __iand__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_AND, self, _need_bool(self, other, "&="), "&=")
+
+    def __ior__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_OR, self, _need_bool(self, other, "|="), "|=")
+
+    def __ixor__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_XOR, self, _need_bool(self, other, "^="), "^=")
+
     def copy_(self: Tensor, source: Tensor) -> Tensor:
         """Overwrite with ``source``, broadcast and cast."""
         check(lib.gd_copy_in(self._h, _operand(self, source)._h))
@@ -46,7 +67,7 @@ class InPlace:
     def fill_(self: Tensor, value: float) -> Tensor:
         """Overwrite with a number."""
         value = _plain_number("fill_", value)
-        check(lib.gd_fill_in(self._h, float(value), whole_number("fill_", value, self.dtype)))
+        check(lib.gd_fill_in(self._h, as_float("fill_", value), whole_number("fill_", value, self.dtype)))
         return self
 
     def zero_(self: Tensor) -> Tensor:
@@ -101,9 +122,10 @@ def _in_place(op: int, a: Tensor, other: Any, operator: str) -> Tensor:
 
 
 def _held(a: Tensor, name: str, result: Tensor) -> Tensor:
-    """``result``, if ``a`` can hold it: integers cannot hold floats."""
-    if result.dtype.is_floating_point and not a.dtype.is_floating_point:
-        raise DTypeError(f"{name}: the result is {result.dtype}, which a {a.dtype} tensor cannot hold")
+    """``result``, if ``a`` can hold its dtype: integers do not hold floats, bools hold only bools."""
+    own, made = a.dtype, result.dtype
+    if (made.is_floating_point and not own.is_floating_point) or (own is bool_ and made is not bool_):
+        raise DTypeError(f"{name}: the result is {made}, which a {own} tensor cannot hold")
     return result
 
 

@@ -37,6 +37,10 @@ class InvalidValueError(GradinoError, ValueError):
     """An argument outside its range."""
 
 
+class NumberRangeError(InvalidValueError, OverflowError):
+    """A Python number too large for where it has to go: a ValueError, and an OverflowError as in Python."""
+
+
 class OutOfRangeError(GradinoError, IndexError):
     """An index or label outside its range."""
 

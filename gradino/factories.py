@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradino import dtypes
-from gradino._core import sizes, whole_number, wrap
+from gradino._core import as_float, sizes, whole_number, wrap
 from gradino._lib import ffi, lib
 from gradino.arena import borrow, step_arena
 from gradino.devices import need_cpu
@@ -81,7 +81,7 @@ def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None,
 
 
 def _filled(shape: list[int], value: float, d: dtypes.dtype) -> Tensor:
-    return wrap(lib.gd_full(len(shape), shape, d.code, float(value), whole_number("full", value, d)))
+    return wrap(lib.gd_full(len(shape), shape, d.code, as_float("full", value), whole_number("full", value, d)))
 
 
 def zeros(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -106,15 +106,18 @@ def arange(
     """``start, start + step, ...`` up to but without ``end``. int64 if all numbers are ints."""
     if end is None:
         start, end = 0, start
-    start, end, step = _number(start), _number(end), _number(step)
-    if step == 0 or not all(math.isfinite(x) for x in (start, end, step)) or (end - start) / step < 0:
+    numbers = start, end, step = _number(start), _number(end), _number(step)
+    whole = all(isinstance(x, int) for x in numbers)
+    d = _dtype(dtypes.int64 if dtype is None and whole else dtype, device)
+    first, last, by = (as_float("arange", x) for x in numbers)
+    if by == 0 or not all(math.isfinite(x) for x in (first, last, by)) or (last - first) / by < 0:
         raise InvalidValueError(f"arange: from {start} to {end} in steps of {step}: the step must lead from start to end")
-    if dtype is None:
-        dtype = dtypes.int64 if all(isinstance(x, int) for x in (start, end, step)) else dtypes.float32
-    d = _dtype(dtype, device)
-    count = -(-(end - start) // step) if all(isinstance(x, int) for x in (start, end, step)) else math.ceil((end - start) / step)
-    handle = lib.gd_arange(float(start), float(step), int(start), int(step), int(count), d.code)
-    return _finish(wrap(handle), requires_grad)
+    (count,) = sizes((-(-(end - start) // step) if whole else math.ceil((last - first) / by),))
+    origin, stride = 0, 0
+    if not d.is_floating_point and count:
+        origin, stride = whole_number("arange", start, d), whole_number("arange", step, dtypes.int64)
+        whole_number("arange", start + (count - 1) * step, d)  # raises if the last one does not fit
+    return _finish(wrap(lib.gd_arange(first, by, origin, stride, count, d.code)), requires_grad)
 
 
 def _number(x: Any) -> Any:
