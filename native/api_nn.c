@@ -1,4 +1,4 @@
-/* api_nn.c - public entry points of products, losses and recurrent layers. */
+/* api_nn.c - public entry points of products, norms, losses and recurrent layers. */
 #include "engine.h"
 
 /* Vectors become matrices for the product and vanish from its result, as in NumPy. */
@@ -30,6 +30,29 @@ gd_tensor gd_matmul(gd_tensor a, gd_tensor b) {
 }
 
 gd_tensor gd_linear(gd_tensor x, gd_tensor weight, gd_tensor bias) { return gd_record(GD_OP_linear, (gd_tensor[]){x, weight, bias}, 3, NULL, NULL); }
+
+/* Whether the last dimensions of x have the shape that is to be normalised. */
+static bool norm_fits(gd_tensor x, int64_t rank, const int64_t *shape, const char *who) {
+    gd_node *n = gd_node_of(x, who);
+    if (!n) return false;
+    if (rank < 1 || rank > n->v.rank || memcmp(n->v.shape + GD_DIMS - rank, shape, sizeof *shape * (size_t)rank) != 0) {
+        gd_fail(GD_ERR_SHAPE, "%s: normalized_shape is %s, input is %s: the input must end with these dimensions, at least one", who,
+                rank >= 0 && rank <= GD_DIMS ? gd_text_shape(rank, shape) : "longer than any shape", gd_text_view(&n->v));
+        return false;
+    }
+    return true;
+}
+
+gd_tensor gd_layer_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, gd_tensor bias, double eps) {
+    if (!norm_fits(x, rank, shape, "layer_norm")) return 0;
+    return gd_record(GD_OP_layer_norm, (gd_tensor[]){x, weight, bias}, 3, &(gd_attr){.i = {rank}, .f = {eps}}, NULL);
+}
+
+gd_tensor gd_rms_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, double eps) {
+    if (!norm_fits(x, rank, shape, "rms_norm")) return 0;
+    if (eps != eps) eps = gd_node_peek(x)->v.dtype == GD_FLOAT64 ? __DBL_EPSILON__ : __FLT_EPSILON__;
+    return gd_record(GD_OP_rms_norm, (gd_tensor[]){x, weight}, 2, &(gd_attr){.i = {rank}, .f = {eps}}, NULL);
+}
 
 /* (N, C, ...) -> (N * ..., C) */
 static gd_tensor class_rows(gd_tensor x) {

@@ -153,6 +153,9 @@ gd_tensor gd_reduce(int op, gd_tensor a, const int64_t *dims, int64_t ndims, int
 gd_tensor gd_softmax(int op, gd_tensor a, int64_t dim);
 gd_tensor gd_matmul(gd_tensor a, gd_tensor b);
 gd_tensor gd_linear(gd_tensor x, gd_tensor weight, gd_tensor bias);
+/* Over the last `rank` dimensions, whose sizes are `shape`; weight and bias of that shape, or 0. */
+gd_tensor gd_layer_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, gd_tensor bias, double eps);
+gd_tensor gd_rms_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, double eps); /* eps NaN: the dtype's epsilon */
 gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing);
 gd_tensor gd_mse_loss(gd_tensor x, gd_tensor y, int reduction);
 gd_tensor gd_dropout(gd_tensor x, double p, int training);

@@ -1,8 +1,73 @@
-/* shape_nn.c - shape rules of losses, matrix products and recurrent layers. */
+/* shape_nn.c - shape rules of norms, losses, matrix products and recurrent layers. */
 #include "gemm.h"
+#include "norm.h"
 #include "rnn.h"
 #include "rules.h"
 #include "shape.h"
+#include "thread.h"
+
+/* ---- Norms -------------------------------------------------------------------------------------------------- */
+
+/* Attribute i[0] counts normalised dimensions of x; optional parameter k must have their shape. */
+static gd_status check_norm(const gd_shape_call *c, const gd_view *x, int k, const char *what) {
+    const int64_t count = c->attr->i[0];
+    if (!c->in[k]) return GD_OK;
+    const gd_view *p = gd_in(c, k);
+    if (p->dtype != x->dtype)
+        return gd_fail(GD_ERR_DTYPE, "%s: input is %s, %s is %s: they must have one dtype", c->name, gd_dtype_name(x->dtype), what, gd_dtype_name(p->dtype));
+    if (p->rank != count || memcmp(gd_logical_shape(p), x->shape + GD_DIMS - count, sizeof(int64_t) * (size_t)count) != 0)
+        return gd_fail(GD_ERR_SHAPE, "%s: %s has shape %s, must be that of the normalised dimensions, %s", c->name, what, gd_text_view(p),
+                       gd_text_shape(count, x->shape + GD_DIMS - count));
+    return GD_OK;
+}
+
+static gd_status check_norm_dims(const gd_shape_call *c, int k) {
+    const int64_t count = c->attr->i[0];
+    GD_TRY(gd_shape_need_float(c, k));
+    if (count < 1 || count > gd_in(c, k)->rank)
+        return gd_fail(GD_ERR_SHAPE, "%s: %lld normalised dimensions of an input of shape %s: there must be at least one, and as many in the input", c->name,
+                       (long long)count, gd_text_view(gd_in(c, k)));
+    return GD_OK;
+}
+
+/* Rows of x, each of which is normalised; their length goes to *n. */
+static int64_t norm_rows(const gd_view *x, int64_t count, int64_t *n) {
+    int64_t rows = 1;
+    *n = 1;
+    for (int d = 0; d < GD_DIMS; d++) *(d < GD_DIMS - count ? &rows : n) *= x->shape[d];
+    return rows;
+}
+
+/* layer_norm (x, weight?, bias?) and rms_norm (x, weight?) */
+gd_status gd_shape_norm(gd_shape_call *c) {
+    if (!c->in[0]) return gd_node_missing(0, c->name), gd_last_status();
+    GD_TRY(check_norm_dims(c, 0));
+    const gd_view *x = gd_in(c, 0);
+    GD_TRY(check_norm(c, x, 1, "weight"));
+    if (c->nin > 2) GD_TRY(check_norm(c, x, 2, "bias"));
+    int64_t n, rows = norm_rows(x, c->attr->i[0], &n), statistics[2] = {rows, c->nin > 2 ? 2 : 1};
+    GD_TRY(gd_shape_like(c, 0, x, x->dtype));
+    return gd_shape_out(c, 1, 2, statistics, GD_FLOAT64);
+}
+
+/* Recorded only by the norms' vjp rules. */
+gd_status gd_shape_norm_bwd(gd_shape_call *c) {
+    if (!c->in[0] || !c->in[1] || !c->in[3]) return gd_node_missing(0, c->name), gd_last_status();
+    GD_TRY(check_norm_dims(c, 1));
+    GD_TRY(gd_shape_need_same_dtype(c, 1, 0));
+    const gd_view *x = gd_in(c, 1), *statistics = gd_in(c, 3);
+    const int64_t count = c->attr->i[0], wanted = c->attr->i[1], nothing = 0;
+    GD_TRY(check_norm(c, x, 2, "weight"));
+    int64_t n, rows = norm_rows(x, count, &n);
+    if (!gd_same_shape(x, gd_in(c, 0)) || statistics->dtype != GD_FLOAT64 || statistics->shape[2] != rows || statistics->shape[3] != c->nout - 1 ||
+        gd_numel(statistics) != rows * (c->nout - 1) || !gd_is_contiguous(statistics))
+        return gd_fail(GD_ERR_SHAPE, "%s: its inputs do not belong together", c->name);
+    GD_TRY(wanted & GD_NORM_DX ? gd_shape_like(c, 0, x, x->dtype) : gd_shape_out(c, 0, 1, &nothing, x->dtype));
+    for (int k = 1; k < c->nout; k++)
+        GD_TRY(wanted >> k & 1 ? gd_shape_out(c, k, count, x->shape + GD_DIMS - count, x->dtype) : gd_shape_out(c, k, 1, &nothing, x->dtype));
+    if (wanted & (GD_NORM_DW | GD_NORM_DB)) c->workspace = gd_norm_bwd_workspace(rows, n, x->dtype, gd_parallel_width());
+    return GD_OK;
+}
 
 /* ---- Losses ------------------------------------------------------------------------------------------------- */
 

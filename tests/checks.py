@@ -56,12 +56,13 @@ def assert_results(spec: Spec, case: Case, got: Any, arrays: list[np.ndarray | N
     want = reference(spec.ref, spec, case, arrays, dtype)
     outs = spec.out if isinstance(spec.out, tuple) else (spec.out,)
     assert len(results(got)) == len(want) == len(outs), f"{what}: {len(results(got))} results"
-    for y, w, out in zip(results(got), want, outs):
+    scales = reference(spec.scale, spec, case, arrays, dtype) if spec.scale is not None else (None,) * len(want)
+    for y, w, out, scale in zip(results(got), want, outs, scales, strict=True):
         kind = result_dtype(out, dtype, case.attributes)
         k = 0 if kind == "float32" else 1
         rtol, atol = spec.rtol[k], spec.atol[k]
-        if spec.scale is not None and kind.startswith("float"):
-            rtol, atol = 0.0, atol + rtol * reference(spec.scale, spec, case, arrays, dtype)[0]
+        if scale is not None and kind.startswith("float"):
+            rtol, atol = 0.0, atol + rtol * scale
         with np.errstate(all="ignore"):
             w = w if kind.startswith("float") else w.astype(kind)
         assert_close(y, w, rtol=rtol, atol=atol, what=what, dtype=kind)

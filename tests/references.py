@@ -42,6 +42,47 @@ def log_softmax_bwd(g: np.ndarray, y: np.ndarray, i: tuple[int]) -> np.ndarray:
     return g - np.exp(y) * g.sum(axis=i[0] - 4, keepdims=True)
 
 
+# ---- Norms -------------------------------------------------------------------------------------------------
+
+
+def _normal(x: np.ndarray, count: int, eps: float, centred: bool) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """The rows of x normalised over the last dimensions, 1 / sqrt(var + eps), and these dimensions."""
+    axes = tuple(range(x.ndim - count, x.ndim))
+    d = x - x.mean(axis=axes, keepdims=True) if centred and x.size else x
+    scale = 1 / np.sqrt((d * d).mean(axis=axes, keepdims=True) + eps) if x.size else np.ones(())
+    return d * scale, scale, axes
+
+
+def layer_norm(x: np.ndarray, w: Any = None, b: Any = None, *, shape: tuple[int, ...], eps: float = 1e-5) -> np.ndarray:
+    return _normal(x, len(shape), eps, True)[0] * (1 if w is None else w) + (0 if b is None else b)
+
+
+def rms_norm(x: np.ndarray, w: Any = None, *, shape: tuple[int, ...], eps: float = 1e-6) -> np.ndarray:
+    return np.asarray(_normal(x, len(shape), eps, False)[0] * (1 if w is None else w))
+
+
+def norm_bwd(g: np.ndarray, x: np.ndarray, w: Any, *, i: tuple[int, int], f: tuple[float], centred: bool) -> tuple[np.ndarray, ...]:
+    """dx, dweight and dbias; those that bits of i[1] do not ask for are empty."""
+    return _norm_bwd(g, x, w, i, f, centred, lambda a: a)
+
+
+def norm_bwd_scale(g: np.ndarray, x: np.ndarray, w: Any, *, i: tuple[int, int], f: tuple[float], centred: bool) -> tuple[np.ndarray, ...]:
+    """The same with every term's magnitude."""
+    return _norm_bwd(g, x, w, i, f, centred, np.abs)
+
+
+def _norm_bwd(
+    g: np.ndarray, x: np.ndarray, w: Any, i: tuple[int, int], f: tuple[float], centred: bool, part: Callable[[Any], Any]
+) -> tuple[np.ndarray, ...]:
+    xh, scale, axes = _normal(x, i[0], f[0], centred)
+    xh, g = part(xh), part(g)
+    gw, sign = g if w is None else g * part(w), -1 if part is not np.abs else 1
+    dx = gw + sign * xh * (gw * xh).mean(axis=axes, keepdims=True) + (sign * gw.mean(axis=axes, keepdims=True) if centred else 0)
+    rows = tuple(range(x.ndim - i[0]))
+    made = (dx * scale, (g * xh).sum(axis=rows), g.sum(axis=rows))[: 2 + centred]
+    return tuple(a if i[1] >> k & 1 else np.zeros(0) for k, a in enumerate(made))
+
+
 # ---- Losses ------------------------------------------------------------------------------------------------
 
 

@@ -64,6 +64,21 @@ def _cross_entropy_bwd(m: Any, g: gd.Tensor, *tensors: gd.Tensor | None, i: tupl
     return raw("cross_entropy_bwd")(m, g, *tensors, lse, normaliser, i=i, f=f)
 
 
+def _norm(name: str) -> Any:
+    def call(m: Any, *t: Any, shape: tuple[int, ...], **more: float) -> Any:
+        return getattr(m.nn.functional, name)(t[0], shape, *t[1:], **({"eps": 1e-6} if name == "rms_norm" else {}), **more)
+
+    return call
+
+
+def _norm_bwd(name: str, inputs: int, outputs: int) -> Any:
+    def call(m: Any, g: Any, x: Any, w: Any, *, i: tuple[int, int], f: tuple[float]) -> Any:
+        _, statistics = raw(name, 2)(m, x, w, *(None,) * (inputs - 2), i=i[:1], f=f)
+        return raw(f"{name}_bwd", outputs)(m, g, x, w, statistics, i=i, f=f)
+
+    return call
+
+
 def _lstm_bwd(m: Any, dy: Any, dh: Any, dc: Any, *tensors: gd.Tensor | None, **attributes: bool) -> tuple[gd.Tensor, ...]:
     at = (attributes.get("reverse", False), attributes.get("batch_first", False))
     y, _, _, gates, cells = raw("lstm", 5)(m, *tensors, i=at)
@@ -207,6 +222,30 @@ REDUCTIONS = (
            rows=lambda n: tuple(case(shape, shape, i=(d,)) for shape, d in (((3, n), 3), ((n, 3), 2))),
            large=tuple(case(shape, shape, i=(d,)) for shape, d in (((900, 150), 3), ((500, 300), 2))))
       for name, ref in (("softmax_bwd", r.softmax_bwd), ("log_softmax_bwd", r.log_softmax_bwd))),
+)
+
+NORM_SHAPES: tuple[tuple[tuple[int, ...], int], ...] = (
+    ((5,), 1), ((3, 4), 1), ((2, 3, 4), 2), ((2, 3, 2, 3), 1), ((2, 3, 2, 3), 3), ((4, 2), 1), ((0, 3), 1), ((2, 67), 1), ((2, 1100), 1))
+NORMS = (
+    *(Spec(name=name, python=f"nn.functional.{name}", call=_norm(name), ref=ref, rtol=SUMMED, atol=(1e-6, 4e-15),
+           cases=tuple(case(x, *p, shape=x[len(x) - n :]) for x, n in NORM_SHAPES for p in ((), *parameters(x[len(x) - n :]))),
+           rows=lambda n, p=parameters: (case((n,), shape=(n,)), case((3, n), *p((n,))[-1], shape=(n,))),
+           large=tuple(case(shape, *parameters(shape[1:])[-1], shape=shape[1:]) for shape in ((900, 150), (3, 50000), (20000, 7))),
+           errors=((gd.ShapeError, "normalized_shape", lambda f=getattr(F, name): f(ones(2, 3), 2)),
+                   (gd.ShapeError, "at least one", lambda f=getattr(F, name): f(ones(2, 3), ())),
+                   (gd.ShapeError, "weight has shape", lambda f=getattr(F, name): f(ones(2, 3), 3, ones(2))),
+                   (gd.ShapeError, "longer than", lambda f=getattr(F, name): f(ones(2, 3), (1, 1, 1, 2, 3))),
+                   (gd.DTypeError, "float", lambda f=getattr(F, name): f(ones(2, 3, dtype="int64"), 3)),
+                   (gd.DTypeError, "one dtype", lambda f=getattr(F, name): f(ones(2, 3), 3, ones(3, dtype="float64")))))
+      for name, ref, parameters in (
+          ("layer_norm", r.layer_norm, lambda n: ((n, n), (n, None), (None, n))), ("rms_norm", r.rms_norm, lambda n: ((n,),)))),
+    *(Spec(name=f"{name}_bwd", call=_norm_bwd(name, inputs, 2 + centred), ref=partial(r.norm_bwd, centred=centred), order=0, rtol=SUMMED,
+           scale=partial(r.norm_bwd_scale, centred=centred), atol=(1e-6, 4e-15), out=("same",) * (2 + centred), torch=False, canaries=False,
+           cases=tuple(case(x, x, x[len(x) - n :] if w else None, i=(n, wanted), f=(1e-2,))
+                       for x, n in NORM_SHAPES for w, wanted in ((True, 7), (False, 1), (True, 2), (True, 1))),
+           rows=lambda n: tuple(case((k, n), (k, n), (n,) if w else None, i=(1, 7), f=(1e-2,)) for k, w in ((3, True), (40, False))),
+           large=tuple(case(x, x, x[1:], i=(1, 7), f=(1e-2,)) for x in ((900, 150), (3, 50000), (20000, 7))))
+      for name, inputs, centred in (("layer_norm", 3, True), ("rms_norm", 2, False))),
 )
 
 LOSSES = (
@@ -432,5 +471,5 @@ FILLING = (
 )
 # fmt: on
 
-LIST = (*UNARY, *BINARY, *REDUCTIONS, *LOSSES, *PRODUCTS, *VIEWS, *MOVES, *FILLING)
+LIST = (*UNARY, *BINARY, *REDUCTIONS, *NORMS, *LOSSES, *PRODUCTS, *VIEWS, *MOVES, *FILLING)
 SPECS: dict[str, Spec] = {spec.name: spec for spec in LIST}

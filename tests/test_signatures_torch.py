@@ -13,7 +13,7 @@ from gradino import nn, optim
 from gradino.nn import functional as F
 from gradino.nn.utils import rnn
 
-MODULES = ["Linear", "LSTMCell", "ReLU", "Dropout", "Softmax", "LogSoftmax", "Sequential", "CrossEntropyLoss", "MSELoss", "Embedding"]
+MODULES = ["Linear", "LSTMCell", "ReLU", "Dropout", "Softmax", "LogSoftmax", "Sequential", "CrossEntropyLoss", "MSELoss", "Embedding", "LayerNorm", "RMSNorm"]
 METHODS = [n for n, f in vars(nn.Module).items() if n[0] != "_" and callable(f) and hasattr(torch.nn.Module, n)]
 OPTIMIZERS = ["SGD", "Adam", "AdamW"]
 SCHEDULES = [n for n in optim.lr_scheduler.__all__ if n != "WarmupCosineLR"]  # that one is ours alone

@@ -9,10 +9,12 @@ from gradino.nn.embedding import Embedding
 from gradino.nn.linear import Identity, Linear
 from gradino.nn.loss import CrossEntropyLoss, MSELoss
 from gradino.nn.module import Module
+from gradino.nn.normalization import LayerNorm, RMSNorm
 from gradino.nn.parameter import Buffer, Parameter
 from gradino.nn.rnn import LSTM, LSTMCell
 
 __all__ = [
-    "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "Identity", "LSTM", "LSTMCell", "Linear", "LogSoftmax", "MSELoss", "Module",
-    "ModuleDict", "ModuleList", "Parameter", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "functional", "init", "utils",
+    "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "Identity", "LSTM", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax", "MSELoss",
+    "Module", "ModuleDict", "ModuleList", "Parameter", "RMSNorm", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "functional",
+    "init", "utils",
 ]  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from gradino._core import wrap
@@ -10,7 +12,10 @@ from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError
 from gradino.functions import sigmoid, tanh
 from gradino.tensor import Tensor
 
-__all__ = ["cross_entropy", "dropout", "embedding", "linear", "log_softmax", "mse_loss", "one_hot", "relu", "sigmoid", "softmax", "tanh"]
+__all__ = [
+    "cross_entropy", "dropout", "embedding", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "relu", "rms_norm", "sigmoid",
+    "softmax", "tanh",
+]  # fmt: skip
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -41,6 +46,57 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return wrap(lib.gd_linear(input._h, weight._h, 0 if bias is None else bias._h))
     except AttributeError:
         refuse_input("linear", input, weight, *(() if bias is None else (bias,)))
+        raise
+
+
+def _normalized(name: str, shape: int | Sequence[int]) -> tuple[int, ...]:
+    """``normalized_shape`` as a tuple."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not all(isinstance(n, int) and n >= 0 for n in sizes):
+        raise InvalidValueError(f"{name}: normalized_shape is {shape}, must be sizes")
+    return sizes
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased) variance over the last dimensions.
+
+    Shapes: input (..., *normalized_shape), weight and bias normalized_shape; result like the input. The statistics are
+    float64, so a large mean costs no precision.
+
+    Source: Ba, Kiros and Hinton, Layer Normalization, 2016.
+
+    Raises:
+        ShapeError: if the input does not end with normalized_shape, or a parameter has another shape.
+    """
+    sizes = _normalized("layer_norm", normalized_shape)
+    try:
+        w, b = 0 if weight is None else weight._h, 0 if bias is None else bias._h
+        return wrap(lib.gd_layer_norm(input._h, len(sizes), sizes, w, b, eps))
+    except AttributeError:
+        refuse_input("layer_norm", input, *(t for t in (weight, bias) if t is not None))
+        raise
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """``x / sqrt(mean(x^2) + eps) * weight``, with the mean over the last dimensions; eps None: that of the dtype.
+
+    Shapes: input (..., *normalized_shape), weight normalized_shape; result like the input.
+
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
+
+    Raises:
+        ShapeError: if the input does not end with normalized_shape, or the weight has another shape.
+    """
+    sizes = _normalized("rms_norm", normalized_shape)
+    try:
+        w = 0 if weight is None else weight._h
+        return wrap(lib.gd_rms_norm(input._h, len(sizes), sizes, w, math.nan if eps is None else eps))
+    except AttributeError:
+        refuse_input("rms_norm", input, *(() if weight is None else (weight,)))
         raise
 
 

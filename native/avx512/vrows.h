@@ -29,6 +29,53 @@ GD_VMATH double gd_first_pd(__m512d a) { return _mm512_cvtsd_f64(a); }
 #define GD_LANES_ps(n) ((__mmask16)((1u << (n)) - 1))
 #define GD_LANES_pd(n) ((__mmask8)((1u << (n)) - 1))
 
+/* Applies STEP to whole vectors and then to the masked rest of `count` elements; k is the place. */
+#define GD_EACH_VECTOR(W, S, MASK, count, STEP)                                   \
+    {                                                                             \
+        int64_t k = 0;                                                            \
+        for (; k + W <= (count); k += W) {                                        \
+            const MASK mask = (MASK)-1;                                           \
+            STEP;                                                                 \
+        }                                                                         \
+        if (k < (count)) {                                                        \
+            const MASK mask = GD_LANES_##S((count) - k);                          \
+            STEP;                                                                 \
+        }                                                                         \
+    }
+
+/* y[k..] = VALUE, a vector of the lanes in mask, for `count` elements. stream: whole lines of the output go to
+ * memory without being read into the caches first; every task that streams ends with _mm_sfence. */
+#define GD_PUT_VECTORS(T, W, S, MASK, y, count, stream, VALUE)                    \
+    {                                                                             \
+        int64_t k = 0;                                                            \
+        if (stream) {                                                             \
+            const int64_t ahead = (int64_t)(-(uintptr_t)(y) / sizeof(T) % W);     \
+            k = ahead < (count) ? ahead : (count);                                \
+            if (k) {                                                              \
+                const MASK mask = GD_LANES_##S(k);                                \
+                const int64_t end = k;                                            \
+                k = 0;                                                            \
+                _mm512_mask_storeu_##S((y), mask, VALUE);                         \
+                k = end;                                                          \
+            }                                                                     \
+            for (; k + W <= (count); k += W) {                                    \
+                const MASK mask = (MASK)-1;                                       \
+                (void)mask;                                                       \
+                _mm512_stream_##S((y) + k, VALUE);                                \
+            }                                                                     \
+        } else {                                                                  \
+            for (; k + W <= (count); k += W) {                                    \
+                const MASK mask = (MASK)-1;                                       \
+                (void)mask;                                                       \
+                _mm512_storeu_##S((y) + k, VALUE);                                \
+            }                                                                     \
+        }                                                                         \
+        if (k < (count)) {                                                        \
+            const MASK mask = GD_LANES_##S((count) - k);                          \
+            _mm512_mask_storeu_##S((y) + k, mask, VALUE);                         \
+        }                                                                         \
+    }
+
 /* For T in vectors V of W lanes, S ps or pd. Lanes past the end of a row are never loaded or stored; they
  * hold -inf for a maximum and 0 for a sum. */
 #define GD_DEFINE_VROWS(name, T, V, W, S, MASK)                                                           \
