@@ -36,6 +36,7 @@ from gradino.errors import (
 from gradino.factories import *  # noqa: F403
 from gradino.functions import *  # noqa: F403
 from gradino.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from gradino.serialization import load, load_checkpoint, save, save_checkpoint
 from gradino.tensor import Tensor
 
 e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
@@ -49,7 +50,7 @@ __all__ = [
     "Arena", "ArenaError", "ArenaStats", "DTypeError", "DeviceError", "DivisionByZeroError", "FileFormatError", "GradinoError",
     "InvalidValueError", "OutOfMemoryError", "OutOfRangeError", "ShapeError", "StaleTensorError", "Tensor", "active_arena", "autograd",
     "bool", "device", "double", "dtype", "e", "enable_grad", "float", "float32", "float64", "get_num_threads", "inf", "inference_mode",
-    "int", "int32", "int64", "is_grad_enabled", "long", "memory_stats", "nan", "nn", "no_grad", "optim", "permanent_arena", "pi",
-    "set_grad_enabled", "set_num_threads", "show_config", "step_arena",
+    "int", "int32", "int64", "is_grad_enabled", "load", "load_checkpoint", "long", "memory_stats", "nan", "nn", "no_grad", "optim",
+    "permanent_arena", "pi", "save", "save_checkpoint", "set_grad_enabled", "set_num_threads", "show_config", "step_arena",
 ]  # fmt: skip
 __all__ += factories.__all__ + functions.__all__

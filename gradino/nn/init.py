@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -93,6 +92,8 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     _no_generator("trunc_normal_", generator)
     if not a < b or not std > 0:
         raise InvalidValueError(f"trunc_normal_: needs a < b and std > 0, got a={a}, b={b}, std={std}")
+    from statistics import NormalDist  # takes long to import
+
     normal = NormalDist()
     low, high = normal.cdf((a - mean) / std), normal.cdf((b - mean) / std)
     if not low < high:

@@ -46,7 +46,7 @@ class MultiStepLR(_Factor):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self, epoch: int) -> float:
-        return float(self.gamma ** self.milestones[epoch])
+        return float(self.gamma ** self.milestones.get(epoch, 0))
 
 
 class ConstantLR(_Factor):
