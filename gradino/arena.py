@@ -17,7 +17,11 @@ __all__ = ["Arena", "ArenaStats", "active_arena", "borrow", "memory_stats", "per
 
 
 class ArenaStats(NamedTuple):
-    """Sizes in bytes; counts since the arena was opened."""
+    """Sizes in bytes; counts since the arena was opened.
+
+    ``reserved`` is the arena's ``reserve``, or less where that was left to the default and a limit on
+    address space (``ulimit -v``) gave no more.
+    """
 
     reserved: int
     committed: int

@@ -57,10 +57,12 @@ void gd_arena_poison(const gd_arena *a, char *from, char *to) {
 }
 
 static gd_status out_of_memory(gd_arena *a, int64_t bytes, const char *why) {
+    const char *limited = gd_span_limited(&a->data);
     return gd_fail(GD_ERR_MEMORY,
-                   "arena '%s' is out of memory: %lld bytes requested, %lld used, %lld committed, %lld reserved%s. "
-                   "Open it with a larger reserve, or reset it more often",
-                   a->name, (long long)bytes, (long long)(a->top - a->data.base), (long long)a->data.committed, (long long)a->data.reserved, why);
+                   "arena '%s' is out of memory: %lld bytes requested, %lld used, %lld committed, %lld reserved%s%s. "
+                   "%s, or reset it more often",
+                   a->name, (long long)bytes, (long long)(a->top - a->data.base), (long long)a->data.committed, (long long)a->data.reserved, limited, why,
+                   *limited ? "Raise the limit" : "Open it with a larger reserve");
 }
 
 /* Leaves holes behind and commits more, until `bytes` fit below the limit. asked: before rounding, for the message. */

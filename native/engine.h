@@ -90,7 +90,7 @@ struct gd_export {
 
 typedef struct gd_span { /* reserved address space, committed from the front */
     char *base;
-    int64_t reserved, committed;
+    int64_t asked, reserved, committed; /* reserved < asked: the system gave no more */
 } gd_span;
 
 struct gd_arena {
@@ -174,6 +174,7 @@ void gd_arena_unlock_all(void);
 
 /* Address space, for arenas and slabs. */
 gd_status gd_span_reserve(gd_span *s, int64_t bytes, bool exact, const char *what);
+const char *gd_span_limited(const gd_span *s);
 gd_status gd_span_commit(gd_span *s, int64_t bytes, const char *what); /* at least `bytes` from the front */
 void gd_span_release(gd_span *s);
 /* Zeros committed bytes; of many, the pages go back to the system. */

@@ -2,6 +2,7 @@
  * Also the switch that makes a chosen allocation fail, for tests. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "engine.h"
@@ -47,11 +48,11 @@ gd_status gd_span_reserve(gd_span *s, int64_t bytes, bool exact, const char *wha
     if (bytes <= 0 || bytes > ((int64_t)1 << 46))
         return gd_fail(GD_ERR_VALUE, "%s: cannot reserve %lld bytes: the size must be between 1 and 2^46", what, (long long)bytes);
     bytes = round_up(bytes, PAGE);
-    int64_t asked = bytes;
+    s->asked = bytes;
     while (!gd_allocation_fails()) {
         s->base = map_aligned(bytes);
         if (s->base) {
-            s->reserved = bytes < asked && bytes / SHARE > SMALLEST_DEFAULT ? round_up(bytes / SHARE, PAGE) : bytes;
+            s->reserved = bytes < s->asked && bytes / SHARE > SMALLEST_DEFAULT ? round_up(bytes / SHARE, PAGE) : bytes;
             if (s->reserved < bytes) munmap(s->base + s->reserved, (size_t)(bytes - s->reserved));
             return GD_OK;
         }
@@ -59,13 +60,22 @@ gd_status gd_span_reserve(gd_span *s, int64_t bytes, bool exact, const char *wha
         bytes = round_up(bytes / 2, PAGE);
     }
     return gd_fail(GD_ERR_MEMORY, "%s: the system refused to reserve %lld bytes of address space (is there a limit such as ulimit -v?)", what,
-                   (long long)asked);
+                   (long long)s->asked);
+}
+
+/* For messages: "", or why less is reserved than was asked for. */
+const char *gd_span_limited(const gd_span *s) {
+    static _Thread_local char text[120];
+    text[0] = 0;
+    if (s->reserved < s->asked)
+        snprintf(text, sizeof text, " of %lld wanted, as a limit on address space such as ulimit -v gave no more", (long long)s->asked);
+    return text;
 }
 
 gd_status gd_span_commit(gd_span *s, int64_t bytes, const char *what) {
     if (bytes <= s->committed) return GD_OK;
     if (bytes > s->reserved)
-        return gd_fail(GD_ERR_MEMORY, "%s: %lld bytes are needed, %lld are reserved", what, (long long)bytes, (long long)s->reserved);
+        return gd_fail(GD_ERR_MEMORY, "%s: %lld bytes are needed, %lld are reserved%s", what, (long long)bytes, (long long)s->reserved, gd_span_limited(s));
     /* grow by what is already there, within bounds: few system calls, little waste */
     int64_t step = s->committed < FIRST_COMMIT ? FIRST_COMMIT : s->committed > LARGEST_COMMIT ? LARGEST_COMMIT : s->committed;
     int64_t target = round_up(bytes > s->committed + step ? bytes : s->committed + step, PAGE);
