@@ -1,5 +1,5 @@
 /* loss.h - cross entropy out of row functions that the including file has defined (row_max, row_exp_sum,
- * row_log, row_scale; see softmax.h), and sums over tasks of fixed size in float64, so that a loss does not
+ * row_log, row_scale; see softmax_driver.h), and sums over tasks of fixed size in float64, so that a loss does not
  * depend on the number of threads. */
 #ifndef GRADINO_LOSS_H
 #define GRADINO_LOSS_H
@@ -158,7 +158,7 @@ static inline gd_loss_sum gd_loss_total(int64_t tasks, bool serial, void (*task)
         GD_EACH_BLOCK(e->classes) {                                                                          \
             if (soft) soft_##name(e, i, first, n, q);                                                        \
             if (soft) for (int64_t k = 0; k < n; k++) dx[first + k] = GD_FMA(dx[first + k], scale, -(g * q[k])); \
-            else row_scale_##name(dx + first, scale, n);                                                     \
+            else row_scale_##name(dx + first, scale, dx + first, n, false);                                  \
         }                                                                                                    \
         if (!e->probabilities) dx[label] -= g * hard;                                                        \
     }

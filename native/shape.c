@@ -2,6 +2,8 @@
  * A rule checks inputs and attributes and says what the outputs look like; kernels rely on it. */
 #include "rules.h"
 #include "shape.h"
+#include "softmax.h"
+#include "thread.h"
 
 gd_status gd_shape_out(gd_shape_call *c, int k, int64_t rank, const int64_t *shape, int dtype) {
     return gd_view_init(&c->out[k], rank, shape, dtype, c->name);
@@ -234,6 +236,7 @@ gd_status gd_shape_reduce_bool(gd_shape_call *c) { return reduce_out(c, 0, GD_BO
 gd_status gd_shape_softmax(gd_shape_call *c) {
     GD_TRY(gd_shape_need_float(c, 0));
     GD_TRY(gd_shape_need_dim(c, 0));
+    c->workspace = gd_softmax_stage(gd_in(c, 0), c->attr->i[0]) * gd_parallel_width();
     return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype);
 }
 
@@ -243,5 +246,6 @@ gd_status gd_shape_softmax_bwd(gd_shape_call *c) {
     GD_TRY(gd_shape_need_dim(c, 0));
     if (!gd_same_shape(gd_in(c, 0), gd_in(c, 1)))
         return gd_fail(GD_ERR_SHAPE, "%s: shapes %s and %s differ", c->name, gd_text_view(gd_in(c, 0)), gd_text_view(gd_in(c, 1)));
+    c->workspace = gd_softmax_stage(gd_in(c, 0), c->attr->i[0]) * gd_parallel_width();
     return gd_shape_like(c, 0, gd_in(c, 1), gd_in(c, 1)->dtype);
 }

@@ -1,5 +1,5 @@
 /* vrows.h - vectors and rows for softmax and the losses in AVX-512: one spelling for float32 and float64,
- * sums and maxima of the lanes, and the row functions that softmax.h asks for. */
+ * sums and maxima of the lanes, and the row functions that softmax_driver.h asks for. */
 #ifndef GRADINO_AVX512_VROWS_H
 #define GRADINO_AVX512_VROWS_H
 
@@ -7,20 +7,20 @@
 #include "vmath.h"
 
 /* Lane 0 = all lanes joined by halves: lane l takes lane l + 8, then l + 4, l + 2, l + 1. */
-#define GD_TREE_PS(a, join)                                                                            \
+#define GD_TREE_ps(a, join)                                                                            \
     (a = join(a, _mm512_shuffle_f32x4(a, a, 0x4e)), a = join(a, _mm512_shuffle_f32x4(a, a, 0xb1)),     \
      a = join(a, _mm512_permute_ps(a, 0x4e)), a = join(a, _mm512_permute_ps(a, 0xb1)))
-#define GD_TREE_PD(a, join)                                                                            \
+#define GD_TREE_pd(a, join)                                                                            \
     (a = join(a, _mm512_shuffle_f64x2(a, a, 0x4e)), a = join(a, _mm512_shuffle_f64x2(a, a, 0xb1)),     \
      a = join(a, _mm512_permute_pd(a, 0x55)))
 
 /* Every lane = the sum or the largest of all; NaN where any lane is NaN. */
-GD_VMATH __m512 gd_sum_ps(__m512 a) { return GD_TREE_PS(a, _mm512_add_ps); }
-GD_VMATH __m512d gd_sum_pd(__m512d a) { return GD_TREE_PD(a, _mm512_add_pd); }
+GD_VMATH __m512 gd_sum_ps(__m512 a) { return GD_TREE_ps(a, _mm512_add_ps); }
+GD_VMATH __m512d gd_sum_pd(__m512d a) { return GD_TREE_pd(a, _mm512_add_pd); }
 GD_VMATH __m512 gd_larger_ps(__m512 a, __m512 v) { return _mm512_mask_mov_ps(_mm512_max_ps(v, a), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v); }
 GD_VMATH __m512d gd_larger_pd(__m512d a, __m512d v) { return _mm512_mask_mov_pd(_mm512_max_pd(v, a), _mm512_cmp_pd_mask(v, v, _CMP_UNORD_Q), v); }
-GD_VMATH __m512 gd_largest_ps(__m512 a) { return GD_TREE_PS(a, gd_larger_ps); }
-GD_VMATH __m512d gd_largest_pd(__m512d a) { return GD_TREE_PD(a, gd_larger_pd); }
+GD_VMATH __m512 gd_largest_ps(__m512 a) { return GD_TREE_ps(a, gd_larger_ps); }
+GD_VMATH __m512d gd_largest_pd(__m512d a) { return GD_TREE_pd(a, gd_larger_pd); }
 
 GD_VMATH float gd_first_ps(__m512 a) { return _mm512_cvtss_f32(a); }
 GD_VMATH double gd_first_pd(__m512d a) { return _mm512_cvtsd_f64(a); }
@@ -81,12 +81,13 @@ GD_VMATH double gd_first_pd(__m512d a) { return _mm512_cvtsd_f64(a); }
 #define GD_DEFINE_VROWS(name, T, V, W, S, MASK)                                                           \
     GD_VMATH V load_##name(const T *x, MASK mask) { return _mm512_maskz_loadu_##S(mask, x); }             \
     GD_VMATH V load_or_##name(const T *x, MASK mask, T other) { return _mm512_mask_loadu_##S(_mm512_set1_##S(other), mask, x); } \
+    /* Without NaNs, which the exponentials keep. */                                                      \
     GD_VMATH T row_max_##name(const T *x, int64_t n) {                                                    \
         V most = _mm512_set1_##S(-(T)INFINITY);                                                           \
         int64_t k = 0;                                                                                    \
-        for (; k + W <= n; k += W) most = gd_larger_##S(most, _mm512_loadu_##S(x + k));                   \
-        if (k < n) most = gd_larger_##S(most, load_or_##name(x + k, GD_LANES_##S(n - k), -(T)INFINITY));  \
-        return gd_first_##S(gd_largest_##S(most));                                                        \
+        for (; k + W <= n; k += W) most = _mm512_max_##S(_mm512_loadu_##S(x + k), most);                  \
+        if (k < n) most = _mm512_max_##S(load_or_##name(x + k, GD_LANES_##S(n - k), -(T)INFINITY), most); \
+        return gd_first_##S(GD_TREE_##S(most, _mm512_max_##S));                                           \
     }                                                                                                     \
     GD_VMATH T row_exp_sum_##name(const T *x, T shift, T *e, int64_t n) {                                 \
         const V by = _mm512_set1_##S(shift);                                                              \
@@ -106,11 +107,9 @@ GD_VMATH double gd_first_pd(__m512d a) { return _mm512_cvtsd_f64(a); }
         return gd_first_##S(gd_sum_##S(sum));                                                             \
     }                                                                                                     \
     GD_VMATH T row_log_##name(T s) { return gd_first_##S(gd_log_##S##512(_mm512_set1_##S(s))); }          \
-    GD_VMATH void row_scale_##name(T *y, T s, int64_t n) {                                                \
+    GD_VMATH void row_scale_##name(const T *e, T s, T *y, int64_t n, bool stream) {                       \
         const V by = _mm512_set1_##S(s);                                                                  \
-        int64_t k = 0;                                                                                    \
-        for (; k + W <= n; k += W) _mm512_storeu_##S(y + k, _mm512_mul_##S(_mm512_loadu_##S(y + k), by)); \
-        if (k < n) _mm512_mask_storeu_##S(y + k, GD_LANES_##S(n - k), _mm512_mul_##S(load_##name(y + k, GD_LANES_##S(n - k)), by)); \
+        GD_PUT_VECTORS(T, W, S, MASK, y, n, stream, _mm512_mul_##S(load_##name(e + k, mask), by))         \
     }
 GD_DEFINE_VROWS(f32, float, __m512, 16, ps, __mmask16)
 GD_DEFINE_VROWS(f64, double, __m512d, 8, pd, __mmask8)

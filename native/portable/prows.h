@@ -1,4 +1,4 @@
-/* prows.h - the row functions of softmax.h and loss.h in portable C: loops that compilers vectorise. */
+/* prows.h - the row functions of softmax_driver.h and loss.h in portable C: loops that compilers vectorise. */
 #ifndef GRADINO_PORTABLE_PROWS_H
 #define GRADINO_PORTABLE_PROWS_H
 
@@ -13,8 +13,9 @@
         return sum;                                                                                       \
     }                                                                                                     \
     static inline T row_log_##name(T s) { return gd_log_##name(s); }                                      \
-    static inline void row_scale_##name(T *y, T s, int64_t n) {                                           \
-        for (int64_t k = 0; k < n; k++) y[k] *= s;                                                        \
+    static inline void row_scale_##name(const T *e, T s, T *y, int64_t n, bool stream) {                  \
+        (void)stream;                                                                                     \
+        for (int64_t k = 0; k < n; k++) y[k] = s * e[k];                                                  \
     }
 GD_DEFINE_PROWS(f32, float)
 GD_DEFINE_PROWS(f64, double)
