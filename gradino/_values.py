@@ -98,6 +98,15 @@ class Values:
             return array.astype(dtype)
         return array
 
+    def __dlpack__(self: Tensor, **how: Any) -> Any:
+        """The memory as a capsule, for ``torch.as_tensor`` and the like; it stays valid after the arena is reset."""
+        array = self.numpy()
+        return (array if array.flags.writeable else array.copy()).__dlpack__(**how)
+
+    def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+        """(1, 0): the CPU."""
+        return 1, 0
+
     def _number(self: Tensor) -> Any:
         if self.numel() != 1:
             raise ShapeError(f"only a tensor with one element is a number; this one has shape {self.shape}")

@@ -167,8 +167,11 @@ class Optimizer:
         entries = ((p, self._entry(p)) for group in self.param_groups for p in group["params"])
         return defaultdict(dict, {p: entry for p, entry in entries if entry})
 
-    def state_dict(self) -> dict[str, Any]:
-        """Steps and moments (copies) by number, and the groups, in PyTorch's layout."""
+    def state_dict(self, *, convert: Callable[[Tensor], Any] | None = None) -> dict[str, Any]:
+        """Steps and moments (copies) by number, and the groups, in PyTorch's layout.
+
+        ``convert`` is applied to each moment; PyTorch's optimizers load a ``state_dict(convert=torch.as_tensor)``.
+        """
         state: dict[int, dict[str, Any]] = {}
         groups: list[dict[str, Any]] = []
         number = 0
@@ -177,7 +180,8 @@ class Optimizer:
             for p in group["params"]:
                 entry = self._entry(p)
                 if entry:
-                    state[number] = {k: Tensor(v._array()) if isinstance(v, Tensor) else v for k, v in entry.items()}
+                    copies = {k: Tensor(v._array()) if isinstance(v, Tensor) else v for k, v in entry.items()}
+                    state[number] = {k: convert(v) if convert and isinstance(v, Tensor) else v for k, v in copies.items()}
                 number += 1
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": list(range(first, number))})
         return {"state": state, "param_groups": groups}
