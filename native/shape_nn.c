@@ -214,7 +214,7 @@ gd_status gd_shape_lstm(gd_shape_call *c) {
     GD_TRY(gd_shape_out(c, 1, 2, state, x->dtype));
     GD_TRY(gd_shape_out(c, 2, 2, state, x->dtype));
     GD_TRY(gd_shape_out(c, 3, 3, gates, x->dtype));
-    c->workspace = gd_lstm_workspace(steps, batch, x->shape[3], hidden, x->dtype);
+    c->workspace = gd_lstm_layout_of(batch, x->shape[3], hidden, x->dtype).total;
     return gd_shape_out(c, 4, 3, y, x->dtype);
 }
 
@@ -225,7 +225,6 @@ gd_status gd_shape_lstm_bwd(gd_shape_call *c) {
     const gd_view *gates = gd_in(c, 4), *y = gd_in(c, 6);
     bool batch_first = c->attr->i[1] != 0;
     int64_t steps = y->shape[batch_first ? 2 : 1], batch = y->shape[batch_first ? 1 : 2], hidden = y->shape[3];
-    int64_t state[2] = {batch, hidden};
     const int64_t want[10][4] = {{1, y->shape[1], y->shape[2], hidden}, {1, 1, batch, hidden}, {1, 1, batch, hidden}, {1, 1, 4 * hidden, hidden},
                                  {1, y->shape[1], y->shape[2], 4 * hidden}, {1, y->shape[1], y->shape[2], hidden}, {1, y->shape[1], y->shape[2], hidden},
                                  {1, 1, batch, hidden}, {1, 1, batch, hidden}, {1, 1, 1, batch}};
@@ -241,8 +240,9 @@ gd_status gd_shape_lstm_bwd(gd_shape_call *c) {
         GD_TRY(gd_shape_check_range(c, gd_in(c, 9), 0, steps + 1, 0, "length"));
     }
     GD_TRY(gd_shape_like(c, 0, gates, gates->dtype));
-    GD_TRY(gd_shape_like(c, 1, y, y->dtype));
-    GD_TRY(gd_shape_out(c, 2, 2, state, y->dtype));
-    c->workspace = gd_lstm_bwd_workspace(steps, batch, 0, hidden, y->dtype);
-    return gd_shape_out(c, 3, 2, state, y->dtype);
+    int64_t hprev[3] = {c->attr->i[2] ? 0 : y->shape[1], y->shape[2], hidden}, initial[2] = {c->attr->i[3] ? 0 : batch, hidden};
+    GD_TRY(gd_shape_out(c, 1, 3, hprev, y->dtype));
+    GD_TRY(gd_shape_out(c, 2, 2, initial, y->dtype));
+    c->workspace = gd_lstm_bwd_layout_of(batch, hidden, y->dtype).total;
+    return gd_shape_out(c, 3, 2, initial, y->dtype);
 }

@@ -25,10 +25,11 @@ static gd_status give_product(gd_vjp *v, int k, gd_tensor a, gd_tensor b) {
     return gd_vjp_give(v, k, gd_record(GD_OP_matmul, (gd_tensor[]){at, b}, 2, &(gd_attr){.i = {dest && accumulate}}, dest));
 }
 
-/* The sum over all rows of g (rows, n) for a bias. */
-static gd_status give_row_sum(gd_vjp *v, int k, gd_tensor g) {
-    return gd_vjp_give(v, k, gd_record(GD_OP_sum, &g, 1, &(gd_attr){.i = {1 << 2, 0}}, gd_vjp_dest(v, k, g, 0, NULL)));
+/* The sum over all rows of g (rows, n) for input k, a bias; in its gradient buffer where possible. */
+static gd_tensor row_sum(gd_vjp *v, int k, gd_tensor g) {
+    return gd_record(GD_OP_sum, &g, 1, &(gd_attr){.i = {1 << 2, 0}}, gd_vjp_dest(v, k, g, 0, NULL));
 }
+static gd_status give_row_sum(gd_vjp *v, int k, gd_tensor g) { return gd_vjp_give(v, k, row_sum(v, k, g)); }
 
 RULE(matmul) {
     if (gd_vjp_needs(v, 0)) GD_TRY(gd_vjp_give(v, 0, gd_sum_to(GD_RECORD(matmul, NULL, G, gd_swap_last(B)), A)));
@@ -56,23 +57,40 @@ static gd_tensor real_steps(gd_tensor x, gd_tensor lengths, bool batch_first) {
     return gd_where(gd_unsqueeze(real, 2), x, gd_scalar(0, 0, v->dtype));
 }
 
+/* All steps of a series (T,B,.) but the first or the last, as rows. */
+static gd_tensor all_but(gd_tensor series, bool first) {
+    const gd_view *v = gd_view_of(series);
+    const int64_t steps = v->shape[1] - (v->shape[1] > 0);
+    gd_attr part = {.i = {0, first && steps, 0, 0, 1, 1, 1, 1, 1, steps, v->shape[2], v->shape[3]}};
+    return gd_rows(gd_record(GD_OP_slice, &series, 1, &part, NULL));
+}
+
 /* in: x h0 c0 w_ih w_hh b_ih b_hh lengths; out: y h_n c_n gates cells */
 RULE(lstm) {
     const gd_tensor *in = v->node->in;
+    const bool reverse = v->node->attr.i[0] != 0, batch_first = v->node->attr.i[1] != 0;
     if (v->g[3] || v->g[4]) return gd_fail(GD_ERR, "lstm: only y, h_n and c_n have gradients, not the gates and cells saved for backward");
     if (v->create_graph)
         return gd_fail(GD_ERR, "lstm: its second derivative is not available; build the cell from linear, sigmoid and tanh for create_graph=True");
     gd_tensor inputs[] = {v->g[0], v->g[1], v->g[2], in[4], gd_output(Y, 3), gd_output(Y, 4), Y, in[1], in[2], in[7]};
-    gd_tensor dgates = gd_record(GD_OP_lstm_bwd, inputs, 10, &v->node->attr, NULL);
+    gd_attr attr = {.i = {reverse, batch_first}};
+    /* Where every sequence starts from 0 at the same step, the states before the others are outputs one step away. */
+    const bool shifted = !in[1] && !in[7] && !batch_first;
+    attr.i[2] = shifted || !gd_vjp_needs(v, 4);
+    attr.i[3] = !gd_vjp_needs(v, 1) && !gd_vjp_needs(v, 2);
+    gd_tensor dgates = gd_record(GD_OP_lstm_bwd, inputs, 10, &attr, NULL);
     if (!dgates) return gd_last_status();
     gd_tensor g = gd_rows(dgates);
     if (gd_vjp_needs(v, 0)) GD_TRY(gd_vjp_give(v, 0, gd_reshape_like(GD_RECORD(matmul, NULL, g, in[3]), A)));
     GIVE(1, gd_output(dgates, 2));
     GIVE(2, gd_output(dgates, 3));
-    if (gd_vjp_needs(v, 3)) GD_TRY(give_product(v, 3, g, gd_rows(real_steps(A, in[7], v->node->attr.i[1] != 0))));
-    if (gd_vjp_needs(v, 4)) GD_TRY(give_product(v, 4, g, gd_rows(gd_output(dgates, 1))));
-    if (gd_vjp_needs(v, 5)) GD_TRY(give_row_sum(v, 5, g));
-    if (gd_vjp_needs(v, 6)) GD_TRY(give_row_sum(v, 6, g));
+    if (gd_vjp_needs(v, 3)) GD_TRY(give_product(v, 3, g, gd_rows(real_steps(A, in[7], batch_first))));
+    if (gd_vjp_needs(v, 4))
+        GD_TRY(shifted ? give_product(v, 4, all_but(dgates, !reverse), all_but(Y, reverse)) : give_product(v, 4, g, gd_rows(gd_output(dgates, 1))));
+    if (!gd_vjp_needs(v, 6)) return gd_vjp_needs(v, 5) ? give_row_sum(v, 5, g) : GD_OK;
+    gd_tensor sum = row_sum(v, 6, g);
+    GD_TRY(gd_vjp_give(v, 6, sum));
+    GIVE(5, gd_record(GD_OP_copy, &sum, 1, NULL, gd_vjp_dest(v, 5, sum, 0, NULL)));
     return GD_OK;
 }
 

@@ -1,8 +1,9 @@
-/* rnn.c - LSTM: gates of one row with AVX-512; the rest is in portable/rnn_driver.h.
+/* rnn.c - LSTM: the gates of one step with AVX-512; the rest is in portable/rnn_driver.h.
  * c' = f c + i g, h' = o tanh(c'), gates in order i f g o (PyTorch's). Formulas as in portable/rnn.c. */
 #include <immintrin.h>
 
 #include "../kernel.h"
+#include "../portable/rnn_driver.h"
 #include "vmath.h"
 
 /* ps/pd vectors of W lanes; n lanes of the last one are real. */
@@ -10,24 +11,30 @@
     static inline MASK lanes_##s(int64_t n) {                                                                              \
         return (MASK)(n >= W ? (1u << W) - 1 : (1u << n) - 1);                                                             \
     }                                                                                                                      \
-    static void gates_forward_##s(int64_t h, T *gates, T *c, T *hidden, T *cell_out, T *y_out) {                           \
-        for (int64_t j = 0; j < h; j += W) {                                                                               \
-            const MASK k = lanes_##s(h - j);                                                                               \
-            T *at = gates + j;                                                                                             \
-            const V i = gd_sigmoid_##s##512(_mm512_maskz_loadu_##s(k, at));                                                \
-            const V f = gd_sigmoid_##s##512(_mm512_maskz_loadu_##s(k, at + h));                                            \
-            const V g = gd_tanh_##s##512(_mm512_maskz_loadu_##s(k, at + 2 * h));                                           \
-            const V o = gd_sigmoid_##s##512(_mm512_maskz_loadu_##s(k, at + 3 * h));                                        \
-            const V cell = _mm512_fmadd_##s(f, _mm512_maskz_loadu_##s(k, c + j), _mm512_mul_##s(i, g));                    \
-            const V y = _mm512_mul_##s(o, gd_tanh_##s##512(cell));                                                         \
-            _mm512_mask_storeu_##s(at, k, i);                                                                              \
-            _mm512_mask_storeu_##s(at + h, k, f);                                                                          \
-            _mm512_mask_storeu_##s(at + 2 * h, k, g);                                                                      \
-            _mm512_mask_storeu_##s(at + 3 * h, k, o);                                                                      \
-            _mm512_mask_storeu_##s(c + j, k, cell);                                                                        \
-            _mm512_mask_storeu_##s(cell_out + j, k, cell);                                                                 \
-            _mm512_mask_storeu_##s(hidden + j, k, y);                                                                      \
-            _mm512_mask_storeu_##s(y_out + j, k, y);                                                                       \
+    static void gates_forward_##s(const cell_rows *r) {                                                                    \
+        const int64_t n = r->units, h = r->hidden;                                                                         \
+        for (int64_t j = 0; j < n; j += W) {                                                                               \
+            const MASK k = lanes_##s(n - j);                                                                               \
+            const T *pre = (const T *)r->pre + j, *c_before = (const T *)r->c_before + j;                                  \
+            T *gates = (T *)r->gates + j, *cell_out = (T *)r->cell + j, *y_out = (T *)r->y + j;                            \
+            for (int64_t b = 0; b < r->rows; b++) {                                                                        \
+                const V i = gd_sigmoid_##s##512(_mm512_maskz_loadu_##s(k, pre));                                           \
+                const V f = gd_sigmoid_##s##512(_mm512_maskz_loadu_##s(k, pre + n));                                       \
+                const V g = gd_tanh_##s##512(_mm512_maskz_loadu_##s(k, pre + 2 * n));                                      \
+                const V o = gd_sigmoid_##s##512(_mm512_maskz_loadu_##s(k, pre + 3 * n));                                   \
+                const V cell = _mm512_fmadd_##s(f, _mm512_maskz_loadu_##s(k, c_before), _mm512_mul_##s(i, g));             \
+                _mm512_mask_storeu_##s(gates, k, i);                                                                       \
+                _mm512_mask_storeu_##s(gates + h, k, f);                                                                   \
+                _mm512_mask_storeu_##s(gates + 2 * h, k, g);                                                               \
+                _mm512_mask_storeu_##s(gates + 3 * h, k, o);                                                               \
+                _mm512_mask_storeu_##s(cell_out, k, cell);                                                                 \
+                _mm512_mask_storeu_##s(y_out, k, _mm512_mul_##s(o, gd_tanh_##s##512(cell)));                               \
+                pre += GD_RNN_GATES;                                                                                       \
+                c_before += r->c_before_rs;                                                                                \
+                gates += r->gates_rs;                                                                                      \
+                cell_out += r->cell_rs;                                                                                    \
+                y_out += r->y_rs;                                                                                          \
+            }                                                                                                              \
         }                                                                                                                  \
     }                                                                                                                      \
     /* A gradient of 0 stays 0, whatever the slope. */                                                                     \
@@ -39,8 +46,7 @@
     static inline V slope_##s(V x) {                                                                                       \
         return _mm512_mul_##s(x, _mm512_sub_##s(_mm512_set1_##s(1), x));                                                   \
     }                                                                                                                      \
-    static void gates_backward_##s(int64_t h, const T *gates, const T *cell, const T *c_before, const T *dy, const T *dh, T *dc, \
-                                   T *dgates) {                                                                            \
+    static void slopes_##s(int64_t h, const T *gates, const T *cell, const T *c_before, const T *dy, const T *dh, T *dc, T *dgates) { \
         const V one = _mm512_set1_##s(1);                                                                                  \
         for (int64_t j = 0; j < h; j += W) {                                                                               \
             const MASK k = lanes_##s(h - j);                                                                               \
@@ -52,29 +58,33 @@
             const V dhidden = _mm512_add_##s(_mm512_maskz_loadu_##s(k, dh + j), _mm512_maskz_loadu_##s(k, dy + j));        \
             const V through = chain_##s(dhidden, _mm512_mul_##s(o, _mm512_fnmadd_##s(tanh_c, tanh_c, one)));               \
             const V dcell = _mm512_add_##s(_mm512_maskz_loadu_##s(k, dc + j), through);                                    \
-            const V before = _mm512_maskz_loadu_##s(k, c_before + j);                                                      \
+            const V before_cell = _mm512_maskz_loadu_##s(k, c_before + j);                                                 \
             _mm512_mask_storeu_##s(to, k, chain_##s(dcell, _mm512_mul_##s(g, slope_##s(i))));                              \
-            _mm512_mask_storeu_##s(to + h, k, chain_##s(dcell, _mm512_mul_##s(before, slope_##s(f))));                     \
+            _mm512_mask_storeu_##s(to + h, k, chain_##s(dcell, _mm512_mul_##s(before_cell, slope_##s(f))));                \
             _mm512_mask_storeu_##s(to + 2 * h, k, chain_##s(dcell, _mm512_mul_##s(i, _mm512_fnmadd_##s(g, g, one))));      \
             _mm512_mask_storeu_##s(to + 3 * h, k, chain_##s(dhidden, _mm512_mul_##s(tanh_c, slope_##s(o))));               \
             _mm512_mask_storeu_##s(dc + j, k, chain_##s(dcell, f));                                                        \
+        }                                                                                                                  \
+    }                                                                                                                      \
+    static void gates_backward_##s(const slope_rows *r) {                                                                  \
+        for (int64_t b = 0; b < r->rows; b++) {                                                                            \
+            slopes_##s(r->hidden, (const T *)r->gates + b * r->gates_rs, (const T *)r->cell + b * r->cell_rs,              \
+                       (const T *)r->c_before + b * r->c_before_rs, (const T *)r->dy + b * r->dy_rs,                       \
+                       (const T *)r->dh + b * r->state_rs, (T *)r->dc + b * r->state_rs, (T *)r->dgates + b * r->dgates_rs); \
         }                                                                                                                  \
     }
 DEFINE_GATES(float, __m512, 16, ps, __mmask16)
 DEFINE_GATES(double, __m512d, 8, pd, __mmask8)
 
-static void gates_forward(int dtype, int64_t h, void *gates, void *c, void *hidden, void *cell_out, void *y_out) {
-    if (dtype == GD_FLOAT32) gates_forward_ps(h, gates, c, hidden, cell_out, y_out);
-    else gates_forward_pd(h, gates, c, hidden, cell_out, y_out);
+static void gates_forward(int dtype, const cell_rows *r) {
+    if (dtype == GD_FLOAT32) gates_forward_ps(r);
+    else gates_forward_pd(r);
 }
 
-static void gates_backward(int dtype, int64_t h, const void *gates, const void *cell, const void *c_before, const void *dy,
-                           const void *dh, void *dc, void *dgates) {
-    if (dtype == GD_FLOAT32) gates_backward_ps(h, gates, cell, c_before, dy, dh, dc, dgates);
-    else gates_backward_pd(h, gates, cell, c_before, dy, dh, dc, dgates);
+static void gates_backward(int dtype, const slope_rows *r) {
+    if (dtype == GD_FLOAT32) gates_backward_ps(r);
+    else gates_backward_pd(r);
 }
-
-#include "../portable/rnn_driver.h"
 
 void gd_lstm_avx512(const gd_args *args) {
     lstm_forward(args);
