@@ -184,6 +184,19 @@ static gd_status need_shape(gd_shape_call *c, int k, const char *what, int64_t r
     return gd_fail(GD_ERR_SHAPE, "%s: %s has shape %s, must be %s", c->name, what, gd_text_view(v), gd_text_shape(rank, want));
 }
 
+/* Each sequence's length must lie among the steps there are. */
+static gd_status need_lengths(gd_shape_call *c, int k, int64_t steps) {
+    const gd_view *v = gd_in(c, k);
+    GD_TRY(gd_shape_need_int64(c, k));
+    for (int64_t b = 0; b < v->shape[3]; b++) {
+        int64_t length = ((const int64_t *)v->data)[b * v->strides[3]];
+        if (length < 0 || length > steps)
+            return gd_fail(GD_ERR_INDEX, "%s: length %lld of sequence %lld is impossible: the input has %lld steps, so it must be from 0 to %lld", c->name,
+                           (long long)length, (long long)b, (long long)steps, (long long)steps);
+    }
+    return GD_OK;
+}
+
 gd_status gd_shape_lstm(gd_shape_call *c) {
     if (!c->in[0] || !c->in[3] || !c->in[4]) return gd_node_missing(0, c->name), gd_last_status();
     const gd_view *x = gd_in(c, 0), *w = gd_in(c, 3);
@@ -204,10 +217,9 @@ gd_status gd_shape_lstm(gd_shape_call *c) {
     for (int k = 5; k < 7; k++)
         if (c->in[k]) GD_TRY(need_shape(c, k, names[k], 1, 4 * hidden, 0));
     if (c->in[7]) {
-        GD_TRY(gd_shape_need_int64(c, 7));
         if (gd_in(c, 7)->rank != 1 || gd_in(c, 7)->shape[3] != batch)
             return gd_fail(GD_ERR_SHAPE, "lstm: lengths has shape %s, must be (%lld,): one per sequence", gd_text_view(gd_in(c, 7)), (long long)batch);
-        GD_TRY(gd_shape_check_range(c, gd_in(c, 7), 0, steps + 1, 0, "length"));
+        GD_TRY(need_lengths(c, 7, steps));
     }
     int64_t y[3] = {x->shape[1], x->shape[2], hidden}, gates[3] = {x->shape[1], x->shape[2], 4 * hidden}, state[2] = {batch, hidden};
     GD_TRY(gd_shape_out(c, 0, 3, y, x->dtype));
@@ -235,10 +247,7 @@ gd_status gd_shape_lstm_bwd(gd_shape_call *c) {
         if (memcmp(gd_in(c, k)->shape, want[k], sizeof want[k]) != 0)
             return gd_fail(GD_ERR_SHAPE, "lstm_bwd: input %d has shape %s, which does not belong to y of shape %s", k, gd_text_view(gd_in(c, k)), gd_text_view(y));
     }
-    if (c->in[9]) {
-        GD_TRY(gd_shape_need_int64(c, 9));
-        GD_TRY(gd_shape_check_range(c, gd_in(c, 9), 0, steps + 1, 0, "length"));
-    }
+    if (c->in[9]) GD_TRY(need_lengths(c, 9, steps));
     GD_TRY(gd_shape_like(c, 0, gates, gates->dtype));
     int64_t hprev[3] = {c->attr->i[2] ? 0 : y->shape[1], y->shape[2], hidden}, initial[2] = {c->attr->i[3] ? 0 : batch, hidden};
     GD_TRY(gd_shape_out(c, 1, 3, hprev, y->dtype));

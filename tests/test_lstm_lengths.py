@@ -66,23 +66,33 @@ def test_lengths_take_integers_of_any_kind(rng: Any) -> None:
         assert_same_bits(model(x, lengths=lengths)[0], want, what=repr(lengths))
 
 
-@pytest.mark.parametrize(
-    "lengths, error, text",
-    [
-        ([5, 1], gd.OutOfRangeError, "5"),
-        ([-1, 1], gd.OutOfRangeError, "-1"),
-        ([4], gd.ShapeError, "(2,)"),
-        ([4, 1, 1], gd.ShapeError, "(2,)"),
-        (4, gd.ShapeError, "(2,)"),
-        ([4.0, 1.0], gd.DTypeError, "float32"),
-        ([True, True], gd.DTypeError, "bool"),
-    ],
-)
+IMPOSSIBLE = [
+    ([5, 1], gd.OutOfRangeError, "length 5 of sequence 0 is impossible: the input has 4 steps, so it must be from 0 to 4"),
+    ([1, -1], gd.OutOfRangeError, "length -1 of sequence 1 is impossible: the input has 4 steps, so it must be from 0 to 4"),
+    ([4, 2**40], gd.OutOfRangeError, "length 1099511627776 of sequence 1 is impossible"),
+    ([4], gd.ShapeError, "lengths has shape (1,), must be (2,): one per sequence"),
+    ([4, 1, 1], gd.ShapeError, "lengths has shape (3,), must be (2,): one per sequence"),
+    ([[4, 1]], gd.ShapeError, "lengths has shape (1, 2), must be (2,): one per sequence"),
+    ([], gd.ShapeError, "lengths has shape (0,), must be (2,): one per sequence"),
+    (4, gd.ShapeError, "lengths has shape (), must be (2,): one per sequence"),
+    ([4.0, 1.0], gd.DTypeError, "must be integers, one per sequence, got [4.0, 1.0] (gradino.float32)"),
+    ([True, True], gd.DTypeError, "must be integers, one per sequence, got [True, True] (gradino.bool)"),
+    ("41", gd.DTypeError, "must be integers, one per sequence, got '41'"),
+    ([4, None], gd.DTypeError, "must be integers, one per sequence, got [4, None]"),
+    ([4, [1]], gd.DTypeError, "must be integers, one per sequence, got [4, [1]]"),
+]
+
+
+@pytest.mark.parametrize(("lengths", "error", "text"), IMPOSSIBLE, ids=lambda x: repr(x) if isinstance(x, (list, int)) else "")
 def test_impossible_lengths_are_refused(lengths: Any, error: type[Exception], text: str) -> None:
     model = nn.LSTM(2, 3)
     with pytest.raises(error) as caught:
         model(gd.zeros(4, 2, 2), lengths=lengths)
-    assert text in str(caught.value)
+    assert text in str(caught.value) and str(caught.value).lower().startswith("lstm: ")
+    if error is not gd.OutOfRangeError:
+        with pytest.raises(error) as caught:
+            pack_padded_sequence(gd.zeros(4, 2, 2), lengths, enforce_sorted=False)
+        assert str(caught.value) == f"pack_padded_sequence: {text if error is gd.ShapeError else 'lengths ' + text}"
     assert model(gd.zeros(4, 2, 2), lengths=[4, 1])[0].shape == (4, 2, 3)
 
 

@@ -13,7 +13,7 @@ from gradino.errors import DTypeError, InvalidValueError, ShapeError
 from gradino.nn.linear import parameter_dtype, uniform_parameter
 from gradino.nn.module import Module
 from gradino.nn.parameter import Parameter
-from gradino.nn.utils.rnn import PackedSequence
+from gradino.nn.utils.rnn import PackedSequence, whole_lengths
 from gradino.tensor import Tensor
 
 __all__ = ["LSTM", "LSTMCell"]
@@ -30,16 +30,6 @@ def _pair(name: str, hx: Any) -> State | None:
     if hx is None or (isinstance(hx, (tuple, list)) and len(hx) == 2 and all(isinstance(t, Tensor) for t in hx)):
         return hx  # type: ignore[return-value]
     raise DTypeError(f"{name}: hx must be a pair of tensors (h_0, c_0), got {type(hx).__name__}")
-
-
-def _lengths(lengths: Any) -> Tensor | None:
-    """Lengths as an int64 tensor; only integers will do."""
-    if lengths is None:
-        return None
-    found = lengths if isinstance(lengths, Tensor) else Tensor(lengths)
-    if found.dtype.name not in ("int32", "int64") and found.numel():
-        raise DTypeError(f"LSTM: lengths must be integers, got {found.dtype}")
-    return found.to("int64")
 
 
 class LSTM(Module):
@@ -125,7 +115,7 @@ class LSTM(Module):
             return self._unbatched(input, hx, lengths)
         directions = len(self._names[0])
         self._check(shape, hx, directions)
-        lengths = _lengths(lengths)
+        lengths = None if lengths is None else whole_lengths("LSTM", lengths)
         x, finals_h, finals_c = input, [], []
         for layer, per_layer in enumerate(self._names):
             if layer and self.dropout and self.training:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from gradino import functions
+from gradino.dtypes import bool_, int64
 from gradino.errors import DTypeError, InvalidValueError, ShapeError
 from gradino.factories import full
 from gradino.tensor import Tensor
@@ -30,24 +31,35 @@ class PackedSequence:
         return PackedSequence(padded, self.lengths, batch_first)
 
 
+def whole_lengths(name: str, lengths: Any) -> Tensor:
+    """Lengths of sequences as an int64 tensor; only integers will do."""
+    try:
+        found = lengths if isinstance(lengths, Tensor) else Tensor(lengths)
+    except (DTypeError, ShapeError):
+        raise DTypeError(f"{name}: lengths must be integers, one per sequence, got {lengths!r}") from None
+    if found.numel() and (found.dtype.is_floating_point or found.dtype is bool_):
+        raise DTypeError(f"{name}: lengths must be integers, one per sequence, got {found.tolist()} ({found.dtype})")
+    return found.to(int64)
+
+
 def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
     """Attach the true lengths (B) to a padded batch (T, B, ...), or (B, T, ...) with ``batch_first``.
 
     Raises:
         InvalidValueError: for a length below 1 or above T, or unsorted ones with ``enforce_sorted``.
     """
-    lengths = lengths if isinstance(lengths, Tensor) else Tensor(lengths)
-    if lengths.dtype.name not in ("int32", "int64"):
-        raise DTypeError(f"pack_padded_sequence: lengths must be integers, got {lengths.dtype}")
-    values = lengths.tolist()
+    lengths = whole_lengths("pack_padded_sequence", lengths)
+    if not isinstance(input, Tensor) or input.ndim < 2:
+        raise ShapeError(f"pack_padded_sequence: the batch must be a tensor (T, B, ...), or (B, T, ...) with batch_first, got {input!r}")
     steps, batch = (input.shape[1], input.shape[0]) if batch_first else input.shape[:2]
-    if len(values) != batch:
-        raise ShapeError(f"pack_padded_sequence: {len(values)} lengths for a batch of {batch}")
+    if lengths.shape != (batch,):
+        raise ShapeError(f"pack_padded_sequence: lengths has shape {lengths.shape}, must be ({batch},): one per sequence")
+    values = lengths.tolist()
     if any(not 1 <= n <= steps for n in values):
         raise InvalidValueError(f"pack_padded_sequence: lengths {values} must be between 1 and {steps}")
     if enforce_sorted and any(a < b for a, b in pairwise(values)):
         raise InvalidValueError("pack_padded_sequence: lengths must be in decreasing order; pass enforce_sorted=False to allow any order")
-    return PackedSequence(input, lengths.to("int64"), batch_first)
+    return PackedSequence(input, lengths, batch_first)
 
 
 def pad_packed_sequence(
