@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, NoReturn
 
-from gradino._native import ffi, lib
+from gradino._native import ArenaScope, GradScope, StepScope, ffi, lib, set_callbacks
 from gradino.errors import (
     ArenaError,
     DeviceError,
@@ -19,7 +19,19 @@ from gradino.errors import (
     StaleTensorError,
 )
 
-__all__ = ["check", "ffi", "lib", "op_id", "raise_error", "show_warning", "text"]
+__all__ = [
+    "ArenaScope",
+    "GradScope",
+    "StepScope",
+    "check",
+    "ffi",
+    "lib",
+    "op_id",
+    "raise_error",
+    "set_callbacks",
+    "show_warning",
+    "text",
+]
 
 _EXCEPTIONS: dict[int, type[GradinoError]] = {
     lib.GD_ERR: GradinoError,

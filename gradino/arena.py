@@ -7,10 +7,9 @@ block; the permanent arena holds parameters and whatever is made outside any blo
 from __future__ import annotations
 
 import weakref
-from types import TracebackType
 from typing import Any, NamedTuple
 
-from gradino._lib import check, ffi, lib, raise_error, text
+from gradino._lib import ArenaScope, StepScope, check, ffi, lib, raise_error, set_callbacks, text
 from gradino.errors import ArenaError
 
 __all__ = ["Arena", "ArenaStats", "active_arena", "borrow", "memory_stats", "permanent_arena", "step_arena"]
@@ -33,21 +32,25 @@ class ArenaStats(NamedTuple):
 
 _new = object.__new__
 
-# Arrays that tensors borrow memory from, by arena and handle: alive until that arena forgets the tensors.
-_borrowed: dict[Any, dict[int, Any]] = {}
+# Arrays that tensors borrow memory from, by address of the arena and handle: alive until that arena forgets the tensors.
+_borrowed: dict[int, dict[int, Any]] = {}
+
+
+def _address_of(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
 
 
 def borrow(handle: int, owner: object) -> None:
     """Keep ``owner``, whose memory the tensor ``handle`` uses, alive as long as the tensors of the active arena."""
-    _borrowed.setdefault(lib.gd_arena_active(), {})[handle] = owner
+    _borrowed.setdefault(_address_of(lib.gd_arena_active()), {})[handle] = owner
 
 
 def owner_of(handle: int) -> Any:
     """Whose memory the tensor ``handle`` borrows, or None."""
-    return _borrowed.get(lib.gd_arena_of(handle), {}).get(handle)
+    return _borrowed.get(_address_of(lib.gd_arena_of(handle)), {}).get(handle)
 
 
-class Arena:
+class Arena(ArenaScope):
     """A region that tensors are allocated from and that is emptied as a whole.
 
     Args:
@@ -79,13 +82,15 @@ class Arena:
         if pointer == ffi.NULL:
             raise_error()
         self._pointer = pointer
-        self._close = weakref.finalize(self, _drop, pointer)
+        self._address = _address_of(pointer)
+        self._close = weakref.finalize(self, _drop, pointer, self._address)
         self._close.atexit = False
 
     @classmethod
     def _view(cls, pointer: Any) -> Arena:
         self = _new(cls)
         self._pointer = pointer
+        self._address = _address_of(pointer)
         return self
 
     def _alive(self) -> Any:
@@ -101,7 +106,7 @@ class Arena:
     def reset(self) -> None:
         """Forget every tensor in the arena and keep its memory for the next ones."""
         check(lib.gd_arena_reset(self._alive()))
-        _borrowed.pop(self._pointer, None)
+        _borrowed.pop(self._address, None)
 
     def mark(self) -> int:
         """A place to ``rewind`` to."""
@@ -110,7 +115,7 @@ class Arena:
     def rewind(self, mark: int) -> None:
         """Forget what was allocated since ``mark``."""
         check(lib.gd_arena_rewind(self._alive(), mark))
-        owners = _borrowed.get(self._pointer)
+        owners = _borrowed.get(self._address)
         if owners:
             for handle in [h for h in owners if lib.gd_check(h) < 0]:
                 del owners[handle]
@@ -123,21 +128,13 @@ class Arena:
         if self._pointer is not None:
             check(lib.gd_arena_close(self._pointer))
             self._close.detach()
-            _borrowed.pop(self._pointer, None)
-            self._pointer = None
+            _borrowed.pop(self._address, None)
+            self._pointer, self._address = None, 0
 
     def stats(self) -> ArenaStats:
         """What the arena holds now and held at most."""
         s = lib.gd_arena_get_stats(self._alive())
         return ArenaStats(s.reserved, s.committed, s.used, s.high_water, s.allocations, s.resets)
-
-    def __enter__(self) -> Arena:
-        check(lib.gd_scope_enter(self._alive()))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        scope = lib.gd_scope_find(self._pointer)  # threads may share an arena, but not a scope
-        check(lib.gd_scope_unwind(scope) if unwinds(kind) else lib.gd_scope_exit(scope))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Arena) and self._pointer == other._pointer
@@ -152,23 +149,15 @@ class Arena:
         return f"Arena(name={self.name!r}, used={s.used}, committed={s.committed}, high_water={s.high_water}, resets={s.resets})"
 
 
-def unwinds(kind: type[BaseException] | None) -> bool:
-    """Whether a ``with`` block is left by an exception, so that blocks inside it have ended, too.
-
-    An interrupt may have kept one from saying so. A generator that is closed ends alone.
-    """
-    return kind is not None and kind is not GeneratorExit
-
-
-def _drop(pointer: Any) -> None:
+def _drop(pointer: Any, address: int) -> None:
     """Close an arena whose object is gone, unless it is active somewhere."""
     if lib.gd_arena_close(pointer) < 0:
         lib.gd_clear_error()
     else:
-        _borrowed.pop(pointer, None)
+        _borrowed.pop(address, None)
 
 
-class step_arena:  # noqa: N801
+class step_arena(StepScope):  # noqa: N801
     """An arena for one step: everything made inside the ``with`` block dies at its end.
 
     Take numbers out with ``.item()``, arrays with ``.numpy()``, tensors with ``.keep()``.
@@ -180,27 +169,10 @@ class step_arena:  # noqa: N801
     6.0
     """
 
-    _scope = 0
+    __slots__ = ()
 
-    def __enter__(self) -> Arena:
-        if self._scope:
-            raise ArenaError("this step_arena() is open already: call step_arena() anew for each block")
-        scope = lib.gd_scope_enter_step()
-        if scope < 0:
-            raise_error()
-        self._scope = scope
-        self._pointer = lib.gd_arena_active()
-        arena = _new(Arena)
-        arena._pointer = self._pointer
-        return arena
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        status = lib.gd_scope_unwind(self._scope) if unwinds(kind) else lib.gd_scope_exit(self._scope)
-        if status < 0:
-            raise_error()
-        self._scope = 0
-        if _borrowed:
-            _borrowed.pop(self._pointer, None)
+set_callbacks(raise_error, ArenaError, lambda address: Arena._view(ffi.cast("gd_arena *", address)), _borrowed)
 
 
 def permanent_arena() -> Arena:

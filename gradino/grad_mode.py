@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TypeVar
 
-from gradino._lib import check, lib
-from gradino.arena import unwinds
+from gradino._lib import GradScope, lib
 
 __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
@@ -16,23 +14,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 _GENERATOR = 0x20  # inspect.CO_GENERATOR; importing inspect would take longer than all of gradino
 
 
-class _GradMode:
+_NOTHING = 2  # to restore
+
+
+class _GradMode(GradScope):
     """A context manager and decorator. Left late or out of order, it never disturbs a newer one."""
 
-    __slots__ = ("_ids", "_enabled")
+    __slots__ = ()
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
-        self._ids: list[int] = []
-
-    def __enter__(self) -> None:
-        self._ids.append(check(lib.gd_grad_mode_enter(self._enabled)))
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        for mode in reversed(self._ids):  # threads may share this object: the last one that is of this thread
-            if lib.gd_grad_mode_exit(mode, unwinds(kind)):
-                self._ids.remove(mode)
-                return
+        self._restore = _NOTHING
 
     def __call__(self, function: F) -> F:
         enabled = self._enabled
@@ -118,19 +110,15 @@ class set_grad_enabled(_GradMode):  # noqa: N801
     As a statement it holds until the block or function around it that set a mode is left.
     """
 
-    __slots__ = ("_before",)
+    __slots__ = ()
 
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
-        self._before = is_grad_enabled()
+        self._restore = is_grad_enabled()
         lib.gd_grad_mode_set(self._enabled)
 
-    def __enter__(self) -> None:
-        lib.gd_grad_mode_set(self._before)
-        super().__enter__()
-
     def __call__(self, function: F) -> F:
-        lib.gd_grad_mode_set(self._before)
+        lib.gd_grad_mode_set(self._restore)
         return super().__call__(function)
 
 

@@ -120,13 +120,15 @@ typedef struct gd_thread {
     gd_arena *active;
     bool grad_enabled, grad_base; /* now; outside every mode */
     int nscopes, nsteps, nmodes;
-    struct { int64_t id; gd_arena *arena; bool step; } scopes[GD_MAX_SCOPES];
-    struct { int64_t id; bool enabled; } modes[GD_MAX_MODES];
+    /* ids are negative from the moment they are abandoned, which another thread may do */
+    struct { _Atomic int64_t id; gd_arena *arena; bool step; } scopes[GD_MAX_SCOPES];
+    struct { _Atomic int64_t id; bool enabled; } modes[GD_MAX_MODES];
     gd_arena *steps[GD_MAX_SCOPES]; /* step arenas of this thread, by nesting depth */
     gd_status last_status;
     char message[GD_MESSAGE_BYTES], warning[GD_MESSAGE_BYTES];
     char shape_text[GD_SHAPE_TEXTS][112]; /* of gd_text_shape, in turn */
     unsigned shape_next;
+    struct gd_thread *prev, *next; /* in the list of all threads */
 } gd_thread;
 
 /* One pointer of static thread storage: fast to read, and a library loaded late finds room for it. */

@@ -1,4 +1,4 @@
-"""Builds gradino._native, the cffi API-mode extension over libgradino.
+"""Builds gradino._native, the cffi API-mode extension over libgradino, with the few types of python/types.c.
 
 Its declarations are the region between the cffi marks of gradino.h, so there is no second copy.
 Compiled like any C file of the library: no other build tool has a say in flags or places.
@@ -17,6 +17,13 @@ from build import MACOS, NATIVE, BuildError, Built, Compiler, Options, environme
 MODULE = "gradino._native"
 # Free-threaded interpreters have no stable ABI.
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
+TYPES = NATIVE / "python" / "types.c"
+# The generated module is the first part; ours adds its types to it.
+WHOLE = f"""#define PyInit__native gd_init_cffi
+#include "cffi.c"
+#undef PyInit__native
+#include "{TYPES.relative_to(NATIVE).as_posix()}"
+"""
 BESIDE = ["-undefined", "dynamic_lookup", "-Wl,-rpath,@loader_path"] if MACOS else ["-Wl,-rpath,$ORIGIN", "-Wl,--enable-new-dtags"]
 EXTENSION = "_native" + (".abi3.so" if STABLE_ABI else sysconfig.get_config_var("EXT_SUFFIX"))
 
@@ -39,9 +46,11 @@ def generated_source(directory: Path) -> Path:
     ffi = cffi.FFI()
     ffi.cdef(declarations())
     ffi.set_source(MODULE, '#include "gradino.h"', py_limited_api=STABLE_ABI)
-    target = directory / "_native.c"
     with contextlib.redirect_stdout(io.StringIO()):
-        ffi.emit_c_code(str(target))
+        ffi.emit_c_code(str(directory / "cffi.c"))
+    target = directory / "_native.c"
+    if not target.exists() or target.read_text(encoding="utf-8") != WHOLE:
+        target.write_text(WHOLE, encoding="utf-8")
     return target
 
 
@@ -69,6 +78,7 @@ def build_extension(compiler: Compiler, options: Options, built: Built, package:
         *environment_flags("CPPFLAGS", "CFLAGS"),
         f"-I{NATIVE}",
         *python_flags(),
+        *(["-DPy_LIMITED_API=0x030A0000"] if STABLE_ABI else []),
         str(source),
         f"-L{built.library.parent}",
         "-lgradino",
@@ -79,7 +89,7 @@ def build_extension(compiler: Compiler, options: Options, built: Built, package:
     ]
     record = directory / "command.txt"
     current = record.exists() and record.read_text(encoding="utf-8") == "\n".join(command) and extension.exists()
-    newest = max(source.stat().st_mtime_ns, (NATIVE / "gradino.h").stat().st_mtime_ns)
+    newest = max(path.stat().st_mtime_ns for path in (source, directory / "cffi.c", TYPES, NATIVE / "gradino.h"))
     if not current or extension.stat().st_mtime_ns < newest:
         done, text = run([*command, "-o", str(extension)], options)
         if not done:

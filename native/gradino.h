@@ -94,8 +94,10 @@ int64_t gd_arena_list(gd_arena **out, int64_t capacity); /* all that are open; r
 /* Scopes nest per thread. A scope id is > 0; an id that is no longer open is ignored by exit. */
 int64_t gd_scope_enter(gd_arena *arena);
 int64_t gd_scope_enter_step(void);            /* a step arena of this thread; reset at exit */
-gd_status gd_scope_exit(int64_t scope);       /* GD_ERR_ARENA if an inner scope is still open */
+gd_status gd_scope_exit(int64_t scope);       /* GD_ERR_ARENA if an inner scope is still open: then it ends with that one */
 gd_status gd_scope_unwind(int64_t scope);     /* for leaving by an exception: inner scopes are left, too */
+void gd_scope_abandon(int64_t scope);         /* from any thread: nobody will leave it; it ends when no inner one is open */
+int gd_scope_is_open(int64_t scope);          /* in whatever thread */
 gd_arena *gd_scope_arena(int64_t scope);
 int64_t gd_scope_find(const gd_arena *arena); /* this thread's innermost scope that gd_scope_enter opened for the arena, or 0 */
 gd_tensor gd_keep(gd_tensor t, int64_t scope);/* a copy in the arena that encloses the innermost scope (0), or `scope` */
@@ -191,6 +193,7 @@ void gd_set_rng_state(const uint64_t state[2]);
  * for leaving by an exception, the newer ones, too. */
 int64_t gd_grad_mode_enter(int enabled);
 int gd_grad_mode_exit(int64_t id, int unwind);                            /* 1, or 0 if it is no open mode of this thread */
+void gd_grad_mode_abandon(int64_t id);                                    /* from any thread: nobody will leave it */
 void gd_grad_mode_set(int enabled);                                       /* changes the innermost mode that is entered */
 int gd_grad_enabled(void);
 gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int create_graph, gd_optimizer *optimizer);

@@ -1,4 +1,5 @@
-/* scope.c - what each thread has active: its arena, its step arenas, whether it records the graph. */
+/* scope.c - what each thread has active: its arena, its step arenas, whether it records the graph.
+ * A scope that nobody will leave any more is abandoned: it ends as soon as it is its thread's innermost. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -8,10 +9,16 @@ _Thread_local gd_thread *gd_thread_self __attribute__((tls_model("initial-exec")
 
 static pthread_key_t thread_key;
 static atomic_llong next_id = 1;
+static gd_thread *threads; /* all that there are */
+static pthread_mutex_t threads_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* A thread that ends closes its step arenas; views of their tensors stay valid. */
 static void thread_end(void *p) {
     gd_thread *t = p;
+    pthread_mutex_lock(&threads_mutex);
+    *(t->prev ? &t->prev->next : &threads) = t->next;
+    if (t->next) t->next->prev = t->prev;
+    pthread_mutex_unlock(&threads_mutex);
     for (int i = 0; i < t->nscopes; i++)
         if (t->scopes[i].arena) t->scopes[i].arena->open_scopes--;
     for (int i = 0; i < GD_MAX_SCOPES; i++)
@@ -24,9 +31,11 @@ static void thread_end(void *p) {
 static void before_fork(void) {
     gd_slab_lock();
     gd_arena_lock_all();
+    pthread_mutex_lock(&threads_mutex);
 }
 
 static void after_fork(void) {
+    pthread_mutex_unlock(&threads_mutex);
     gd_arena_unlock_all();
     gd_slab_unlock();
 }
@@ -44,7 +53,14 @@ gd_thread *gd_thread_start(void) {
     if (!t) t = &spare;
     t->grad_enabled = t->grad_base = true;
     gd_thread_self = t; /* before anything that may fail and leave its message here */
-    if (t != &spare) pthread_setspecific(thread_key, t);
+    if (t != &spare) {
+        pthread_setspecific(thread_key, t);
+        pthread_mutex_lock(&threads_mutex);
+        t->next = threads;
+        if (threads) threads->prev = t;
+        threads = t;
+        pthread_mutex_unlock(&threads_mutex);
+    }
     t->active = gd_arena_permanent();
     return t;
 }
@@ -63,14 +79,41 @@ gd_start gd_here(void) {
 
 /* ---- Scopes ---------------------------------------------------------------------------------------------- */
 
+static int64_t id_at(const _Atomic int64_t *id) { return atomic_load_explicit(id, memory_order_relaxed); }
+static int64_t new_id(void) { return atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed); }
+
+static gd_status leave_innermost(gd_thread *t) {
+    int at = --t->nscopes;
+    gd_arena *a = t->scopes[at].arena;
+    atomic_store_explicit(&t->scopes[at].id, 0, memory_order_relaxed);
+    a->open_scopes--;
+    t->active = at > 0 ? t->scopes[at - 1].arena : gd_arena_permanent();
+    if (!t->scopes[at].step) return GD_OK;
+    t->nsteps--;
+    if (a->epoch + 2 >= (1u << GD_EPOCH_BITS) - 1) { /* used up: the next step opens a fresh one */
+        t->steps[t->nsteps] = NULL;
+        return gd_arena_close(a);
+    }
+    return gd_arena_reset(a);
+}
+
+/* Ends what was abandoned and stands innermost. */
+static void settle(gd_thread *t) {
+    while (t->nscopes && __builtin_expect(id_at(&t->scopes[t->nscopes - 1].id) < 0, 0)) leave_innermost(t);
+    while (t->nmodes && __builtin_expect(id_at(&t->modes[t->nmodes - 1].id) < 0, 0)) {
+        atomic_store_explicit(&t->modes[--t->nmodes].id, 0, memory_order_relaxed);
+        t->grad_enabled = t->nmodes ? t->modes[t->nmodes - 1].enabled : t->grad_base;
+    }
+}
+
 static int64_t enter(gd_arena *a, bool step) {
     gd_thread *t = gd_self();
     if (t->nscopes == GD_MAX_SCOPES) {
         gd_fail(GD_ERR_ARENA, "arena scopes nest %d deep, the most there can be", GD_MAX_SCOPES);
         return GD_ERR_ARENA;
     }
-    int64_t id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
-    t->scopes[t->nscopes].id = id;
+    int64_t id = new_id();
+    atomic_store_explicit(&t->scopes[t->nscopes].id, id, memory_order_relaxed);
     t->scopes[t->nscopes].arena = a;
     t->scopes[t->nscopes].step = step;
     t->nscopes++;
@@ -80,12 +123,14 @@ static int64_t enter(gd_arena *a, bool step) {
 }
 
 int64_t gd_scope_enter(gd_arena *a) {
+    settle(gd_self());
     if (!a || !a->is_open || a->closing) return gd_fail(GD_ERR_ARENA, "with arena: the arena is closed");
     return enter(a, false);
 }
 
 int64_t gd_scope_enter_step(void) {
     gd_thread *t = gd_self();
+    settle(t);
     gd_arena *a = t->nsteps < GD_MAX_SCOPES ? t->steps[t->nsteps] : NULL;
     if (!a) {
         if (t->nsteps == GD_MAX_SCOPES) return gd_fail(GD_ERR_ARENA, "step arenas nest %d deep, the most there can be", GD_MAX_SCOPES);
@@ -101,32 +146,23 @@ int64_t gd_scope_enter_step(void) {
 
 static int find_scope(const gd_thread *t, int64_t id) {
     int at = t->nscopes - 1;
-    while (at >= 0 && t->scopes[at].id != id) at--;
+    while (at >= 0 && id_at(&t->scopes[at].id) != id && id_at(&t->scopes[at].id) != -id) at--;
     return at;
-}
-
-static gd_status leave_innermost(gd_thread *t) {
-    int at = --t->nscopes;
-    gd_arena *a = t->scopes[at].arena;
-    a->open_scopes--;
-    t->active = at > 0 ? t->scopes[at - 1].arena : gd_arena_permanent();
-    if (!t->scopes[at].step) return GD_OK;
-    t->nsteps--;
-    if (a->epoch + 2 >= (1u << GD_EPOCH_BITS) - 1) { /* used up: the next step opens a fresh one */
-        t->steps[t->nsteps] = NULL;
-        return gd_arena_close(a);
-    }
-    return gd_arena_reset(a);
 }
 
 gd_status gd_scope_exit(int64_t id) {
     gd_thread *t = gd_self();
+    settle(t);
     int at = find_scope(t, id);
     if (at < 0) return GD_OK; /* closed before, or of another thread: not ours to touch */
-    if (at != t->nscopes - 1)
-        return gd_fail(GD_ERR_ARENA, "a scope of arena '%s' was left while an inner scope (arena '%s') is still open: leave the inner one first",
-                       t->scopes[at].arena->name, t->scopes[t->nscopes - 1].arena->name);
-    return leave_innermost(t);
+    if (at != t->nscopes - 1) {
+        atomic_store_explicit(&t->scopes[at].id, -id, memory_order_relaxed);
+        return gd_fail(GD_ERR_ARENA, "a scope of arena '%s' was left while an inner scope (arena '%s') is still open: leave the inner one first. "
+                                     "It ends together with that one", t->scopes[at].arena->name, t->scopes[t->nscopes - 1].arena->name);
+    }
+    gd_status status = leave_innermost(t);
+    settle(t);
+    return status;
 }
 
 gd_status gd_scope_unwind(int64_t id) {
@@ -137,13 +173,37 @@ gd_status gd_scope_unwind(int64_t id) {
         gd_status one = leave_innermost(t);
         if (one < 0) status = one;
     }
+    settle(t);
     return status;
+}
+
+/* A thread leaves its scopes without a lock. So another one only changes an id, and only if it is still there. */
+static bool abandon(_Atomic int64_t *at, int64_t id) { return atomic_compare_exchange_strong(at, &id, -id); }
+
+void gd_scope_abandon(int64_t id) {
+    if (id <= 0) return;
+    pthread_mutex_lock(&threads_mutex);
+    bool found = false;
+    for (gd_thread *t = threads; t && !found; t = t->next)
+        for (int i = 0; i < GD_MAX_SCOPES && !found; i++) found = abandon(&t->scopes[i].id, id);
+    pthread_mutex_unlock(&threads_mutex);
+    settle(gd_self());
+}
+
+int gd_scope_is_open(int64_t id) {
+    settle(gd_self());
+    pthread_mutex_lock(&threads_mutex);
+    bool found = false;
+    for (gd_thread *t = threads; t && !found; t = t->next)
+        for (int i = 0; i < GD_MAX_SCOPES && !found; i++) found = id > 0 && (id_at(&t->scopes[i].id) == id || id_at(&t->scopes[i].id) == -id);
+    pthread_mutex_unlock(&threads_mutex);
+    return found;
 }
 
 int64_t gd_scope_find(const gd_arena *a) {
     const gd_thread *t = gd_self();
     for (int at = t->nscopes - 1; at >= 0; at--)
-        if (t->scopes[at].arena == a && !t->scopes[at].step) return t->scopes[at].id;
+        if (t->scopes[at].arena == a && !t->scopes[at].step && id_at(&t->scopes[at].id) > 0) return id_at(&t->scopes[at].id);
     return 0;
 }
 
@@ -158,6 +218,7 @@ gd_tensor gd_keep(gd_tensor h, int64_t scope) {
     if (!n) return 0;
     gd_thread *t = gd_self();
     int at = scope ? find_scope(t, scope) : t->nscopes - 1;
+    while (at > 0 && id_at(&t->scopes[at - 1].id) < 0) at--; /* one that ends together with this scope is no place to keep things */
     gd_arena *target = at > 0 ? t->scopes[at - 1].arena : gd_arena_permanent();
     gd_view like = n->v;
     if (gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "keep") < 0) return 0;
@@ -169,13 +230,18 @@ gd_tensor gd_keep(gd_tensor h, int64_t scope) {
 
 /* ---- Recording -------------------------------------------------------------------------------------------- */
 
-int gd_grad_enabled(void) { return gd_self()->grad_enabled; }
+int gd_grad_enabled(void) {
+    gd_thread *t = gd_self();
+    settle(t);
+    return t->grad_enabled;
+}
 
 int64_t gd_grad_mode_enter(int enabled) {
     gd_thread *t = gd_self();
+    settle(t);
     if (t->nmodes == GD_MAX_MODES) return gd_fail(GD_ERR, "no_grad and enable_grad nest %d deep, the most there can be", GD_MAX_MODES);
-    int64_t id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
-    t->modes[t->nmodes].id = id;
+    int64_t id = new_id();
+    atomic_store_explicit(&t->modes[t->nmodes].id, id, memory_order_relaxed);
     t->modes[t->nmodes].enabled = enabled != 0;
     t->nmodes++;
     t->grad_enabled = enabled != 0;
@@ -184,6 +250,7 @@ int64_t gd_grad_mode_enter(int enabled) {
 
 void gd_grad_mode_set(int enabled) {
     gd_thread *t = gd_self();
+    settle(t);
     *(t->nmodes ? &t->modes[t->nmodes - 1].enabled : &t->grad_base) = enabled != 0;
     t->grad_enabled = enabled != 0;
 }
@@ -191,12 +258,25 @@ void gd_grad_mode_set(int enabled) {
 /* A mode left late, by a generator say, is taken out of the middle and changes nothing for the newer ones. */
 int gd_grad_mode_exit(int64_t id, int unwind) {
     gd_thread *t = gd_self();
-    int at = t->nmodes - 1;
-    while (at >= 0 && t->modes[at].id != id) at--;
+    int at = t->nmodes - 1, end = t->nmodes;
+    while (at >= 0 && id_at(&t->modes[at].id) != id && id_at(&t->modes[at].id) != -id) at--;
     if (at < 0) return 0;
-    int newer = unwind ? 0 : t->nmodes - 1 - at;
-    memmove(&t->modes[at], &t->modes[at + 1], sizeof t->modes[0] * (size_t)newer);
-    t->nmodes = at + newer;
+    for (int next = unwind ? end : at + 1; next < end; next++, at++) {
+        atomic_store_explicit(&t->modes[at].id, id_at(&t->modes[next].id), memory_order_relaxed);
+        t->modes[at].enabled = t->modes[next].enabled;
+    }
+    t->nmodes = at;
+    while (at < end) atomic_store_explicit(&t->modes[at++].id, 0, memory_order_relaxed);
     t->grad_enabled = t->nmodes ? t->modes[t->nmodes - 1].enabled : t->grad_base;
+    settle(t);
     return 1;
+}
+
+void gd_grad_mode_abandon(int64_t id) {
+    if (id <= 0 || gd_grad_mode_exit(id, 0)) return;
+    pthread_mutex_lock(&threads_mutex);
+    bool found = false;
+    for (gd_thread *t = threads; t && !found; t = t->next)
+        for (int i = 0; i < GD_MAX_MODES && !found; i++) found = abandon(&t->modes[i].id, id);
+    pthread_mutex_unlock(&threads_mutex);
 }

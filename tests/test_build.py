@@ -237,7 +237,7 @@ def test_wheel_is_small_stable_and_works_wherever_it_lies(tmp_path: Path) -> Non
     with zipfile.ZipFile(wheel) as archive:
         assert sum(item.file_size for item in archive.infolist()) < 8 * MIB
         names = {name for name in archive.namelist() if not name.endswith(".py") and ".dist-info/" not in name}
-        assert names == {f"gradino/{name}" for name in ("py.typed", *build.package_files())}
+        assert names == {f"gradino/{name}" for name in ("py.typed", "_native.pyi", *build.package_files())}
         assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
         archive.extractall(tmp_path / "else where")
     env = clean_environment(PYTHONPATH=str(tmp_path / "else where"))

@@ -102,12 +102,18 @@ static void arenas(void) {
     CHECK(step > 0 && gd_arena_active() != a);
     gd_tensor z = gd_add(x, x), kept = gd_keep(z, 0);
     CHECK(gd_arena_of(kept) == a);
-    CHECK_FAILS(gd_scope_exit(scope), GD_ERR_ARENA, "inner scope");
-    CHECK(gd_scope_exit(step) == GD_OK && gd_scope_exit(step) == GD_OK); /* twice is once */
+    CHECK(gd_scope_exit(step) == GD_OK && gd_scope_exit(step) == GD_OK && !gd_scope_is_open(step)); /* twice is once */
     CHECK(isnan(gd_item_float(z)) && gd_last_status() == GD_ERR_STALE && strstr(gd_last_error(), "'step' was reset"));
     CHECK(gd_item_float(gd_select(kept, 0, 7)) == 6);
     CHECK_FAILS(gd_arena_close(a), GD_ERR_ARENA, "active");
-    CHECK(gd_scope_exit(scope) == GD_OK && gd_arena_active() == gd_arena_permanent());
+    CHECK((step = gd_scope_enter_step()) > 0);
+    CHECK_FAILS(gd_scope_exit(scope), GD_ERR_ARENA, "inner scope");
+    CHECK(gd_scope_is_open(scope) && gd_arena_active() != a && gd_scope_exit(step) == GD_OK); /* now the outer one ends, too */
+    CHECK(!gd_scope_is_open(scope) && gd_scope_exit(scope) == GD_OK && gd_arena_active() == gd_arena_permanent());
+    CHECK((scope = gd_scope_enter(a)) > 0 && (step = gd_scope_enter_step()) > 0);
+    gd_scope_abandon(scope);
+    CHECK(gd_scope_is_open(scope) && gd_scope_exit(step) == GD_OK && gd_arena_active() == gd_arena_permanent());
+    gd_scope_abandon(scope); /* nothing to do */
 
     gd_arena *list[4];
     int64_t open = gd_arena_list(list, 4);
