@@ -1,11 +1,12 @@
-"""`python -m gradino config`: the compiler and linker flags of a C program that uses libgradino.
+"""`python -m gradino`: config (flags of a C program), info (this machine), bench (its limits, and what kernels reach).
 
-Needs nothing of the package but its place and version, so it works wherever the files are.
+config needs nothing of the package but its place and version, so it works wherever the files are.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -31,7 +32,26 @@ def config(given: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def info(given: argparse.Namespace) -> str:
+    """What was detected and chosen."""
+    from gradino.tools import info as tool
+
+    return json.dumps(tool.collect(), indent=2) if given.json else tool.as_text()
+
+
+def bench(given: argparse.Namespace) -> str:
+    """Limits and kernels as a table; writes the picture if one is asked for."""
+    from gradino.tools import bench as tool
+    from gradino.tools import machine
+
+    threads = sorted({1, given.threads or machine.usable_cpus()})
+    scale, seconds = (tool.SMALL, 0.0) if given.quick else (1.0, tool.SECONDS)
+    result = tool.measure(threads, scale, seconds)
+    return json.dumps(result, indent=2) if given.json else tool.as_text(result, threads)
+
+
+def parsers() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m gradino")
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser(
@@ -44,10 +64,32 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--includedir", action="store_true", help="the folder of gradino.h")
     command.add_argument("--libdir", action="store_true", help="the folder of the library")
     command.add_argument("--version", action="store_true", help="the version")
+    command.set_defaults(run=config)
+    command = commands.add_parser(
+        "info",
+        help="what was detected and chosen",
+        description="Prints processor, caches, threads, memory, and the kernels that ops run.",
+    )
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.set_defaults(run=info)
+    command = commands.add_parser(
+        "bench",
+        help="limits of this machine, and what kernels reach of them",
+        description="Measures, in half a minute, what this machine can do at most and which share of it kernels reach.",
+    )
+    command.add_argument("--threads", type=int, metavar="N", help="besides one thread (default: all processors)")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.add_argument("--quick", action="store_true", help="small sizes, one look: to see that it works")
+    command.set_defaults(run=bench)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = parsers()
     given = parser.parse_args(arguments)
-    line = config(given)
+    line = given.run(given)
     if not line:
-        command.error("say what to print, such as --cflags --libs")
+        parser.error("say what to print, such as --cflags --libs")
     print(line)
     return 0
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gradino._lib import check, ffi, lib, raise_error, text
-from gradino._version import __version__
+from gradino._lib import check, ffi, lib, text
 
 __all__ = ["get_isa", "get_num_threads", "set_isa", "set_num_threads", "show_config", "supported_isas"]
 
@@ -38,20 +37,7 @@ def set_isa(name: str | None) -> None:
 
 
 def show_config() -> str:
-    """CPU features, threads, devices, and the kernels chosen for each op, as text."""
-    lines = [
-        f"gradino {__version__}, library {text(lib.gd_version())}",
-        f"CPU features: {text(lib.gd_cpu_features())}",
-        f"kernel sets: {', '.join(supported_isas())}; in use: {get_isa()}",
-        f"threads: {get_num_threads()} (default {lib.gd_default_num_threads()})",
-        "devices: cpu",
-        "kernels:",
-    ]
-    info, isa = ffi.new("gd_op_info *"), get_isa()
-    for op in range(lib.gd_op_count()):
-        if lib.gd_op_describe(op, info) < 0:
-            raise_error()
-        if info.has_kernel:
-            used = isa if isa != "avx512" or info.has_avx512 else "avx2"
-            lines.append(f"  {text(info.name):18} {used}")
-    return "\n".join(lines)
+    """CPU features, caches, threads, devices, and the kernels used for each op, as text: what `python -m gradino info` prints."""
+    from gradino.tools import info
+
+    return info.as_text()

@@ -168,6 +168,11 @@ const char *gd_cpu_features(void) { return features; }
 
 gd_caches gd_cache_sizes(void) { return caches; }
 
+void gd_machine_describe(gd_machine *out) {
+    *out = (gd_machine){.l1d = caches.l1d, .l2 = caches.l2, .l3 = caches.l3};
+    gd_processor_limits(out);
+}
+
 const char *gd_version(void) { return GD_VERSION; }
 
 gd_status gd_init_status(void) {

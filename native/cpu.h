@@ -28,6 +28,9 @@ gd_caches gd_cache_sizes(void);
  * and the cgroup quota, rounded up. */
 int gd_usable_cpus(void);
 
+/* The limits that this comes from, and what the environment asks for; leaves the caches alone. */
+void gd_processor_limits(gd_machine *out);
+
 /* GD_OK, or GD_WARNING with a warning where GRADINO_NUM_THREADS is not a thread count. */
 gd_status gd_check_thread_environment(void);
 

@@ -235,6 +235,26 @@ const char *gd_supported_isas(void);                   /* space-separated, weake
 const char *gd_cpu_features(void);
 const char *gd_version(void);
 gd_status gd_init_status(void);                        /* what reading the environment found; GD_OK, GD_WARNING or an error */
+typedef struct gd_machine {
+    int64_t l1d, l2, l3;               /* bytes of cache: two of a core, and the last one, which cores share */
+    int32_t online, affinity, granted; /* processors: of the system, of the affinity mask, of the cgroup's quota; 0: not limited by it */
+    int32_t requested;                 /* threads that GRADINO_NUM_THREADS or OMP_NUM_THREADS asks for; 0: neither does */
+} gd_machine;
+void gd_machine_describe(gd_machine *out);
+/* What the machine can do at most, for tools: runs one loop on all threads in use, with the kernel set in use. Returns the
+ * work done, which took *seconds: operations, bytes, or calls; 0 if the processor cannot; < 0 on failure. n: rounds of some
+ * 30 operations on vectors, or float32 elements of a, b and c (a is 64-byte aligned), or calls. */
+enum {
+    GD_PROBE_FLOAT32 = 0,  /* fused multiply-adds in registers */
+    GD_PROBE_FLOAT64 = 1,
+    GD_PROBE_BFLOAT16 = 2, /* dot products of bfloat16 pairs, added up in float32 */
+    GD_PROBE_COPY = 3,     /* a = b: a read and a write count */
+    GD_PROBE_TRIAD = 4,    /* a = b + 3 c: two reads and a write */
+    GD_PROBE_UPDATE = 5,   /* a = a + 3 b: the same, in place */
+    GD_PROBE_READ = 6,     /* the sum of b */
+    GD_PROBE_REGION = 7    /* parallel regions in which all threads meet, and nothing else */
+};
+double gd_probe(int kind, int64_t n, void *a, const void *b, const void *c, double *seconds);
 
 /* cffi:end */
 

@@ -112,10 +112,18 @@ static int affinity_cpus(void) {
     return count;
 }
 
-int gd_usable_cpus(void) {
+void gd_processor_limits(gd_machine *out) {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    int least = online < 1 ? 1 : online > GD_MAX_THREADS ? GD_MAX_THREADS : (int)online;
-    int limits[] = {affinity_cpus(), cgroup_limit()};
+    out->online = online < 1 ? 1 : online > GD_MAX_THREADS ? GD_MAX_THREADS : (int32_t)online;
+    out->affinity = affinity_cpus();
+    out->granted = cgroup_limit();
+    out->requested = requested;
+}
+
+int gd_usable_cpus(void) {
+    gd_machine m;
+    gd_processor_limits(&m);
+    int least = m.online, limits[] = {m.affinity, m.granted};
     for (int i = 0; i < 2; i++) {
         if (limits[i] && limits[i] < least) least = limits[i];
     }
