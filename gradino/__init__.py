@@ -35,6 +35,7 @@ from gradino.errors import (
 )
 from gradino.factories import *  # noqa: F403
 from gradino.functions import *  # noqa: F403
+from gradino.generator import Generator
 from gradino.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from gradino.serialization import load, load_checkpoint, save, save_checkpoint
 from gradino.tensor import Tensor
@@ -47,7 +48,7 @@ long = int64
 int = int32  # noqa: A001
 
 __all__ = [
-    "Arena", "ArenaError", "ArenaStats", "DTypeError", "DeviceError", "DivisionByZeroError", "FileFormatError", "GradinoError",
+    "Arena", "ArenaError", "ArenaStats", "DTypeError", "DeviceError", "DivisionByZeroError", "FileFormatError", "Generator", "GradinoError",
     "InvalidValueError", "OutOfMemoryError", "OutOfRangeError", "ShapeError", "StaleTensorError", "Tensor", "active_arena", "autograd",
     "bool", "device", "double", "dtype", "e", "enable_grad", "float", "float32", "float64", "get_num_threads", "inf", "inference_mode",
     "int", "int32", "int64", "is_grad_enabled", "load", "load_checkpoint", "long", "memory_stats", "nan", "nn", "no_grad", "optim",

@@ -79,9 +79,7 @@ def layer_norm(
         raise
 
 
-def rms_norm(
-    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
-) -> Tensor:
+def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """``x / sqrt(mean(x^2) + eps) * weight``, with the mean over the last dimensions; eps None: that of the dtype.
 
     Shapes: input (..., *normalized_shape), weight normalized_shape; result like the input.
