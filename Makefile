@@ -11,7 +11,7 @@ PARTS := setup.py pyproject.toml gradino/_version.py $(shell find native -name '
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test build bench lint format sanitize tsan clean
+.PHONY: help demo test build bench exhaustive lint format sanitize tsan clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -28,6 +28,9 @@ build: $(VENV)/with-test ## build library and extension into gradino/, as after 
 bench: $(VENV)/with-bench ## run the microbenchmarks, then compare with PyTorch and JAX where they are installed
 	$(BIN)/pytest -q bench
 	$(BIN)/python bench/peers.py
+
+exhaustive: $(VENV)/with-test ## measure the error of every float32 function over all inputs, into docs/accuracy.md
+	PYTHONPATH=tests $(BIN)/python tests/exhaustive.py --paste
 
 lint: $(VENV)/with-dev ## check Python with ruff and mypy, C with every compiler's warnings
 	$(BIN)/ruff check .

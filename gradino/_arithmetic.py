@@ -20,7 +20,7 @@ _NEG, _ABS, _SIGN, _SQUARE, _RELU = op_id("neg"), op_id("abs"), op_id("sign"), o
 _FLOOR, _CEIL, _ROUND = op_id("floor"), op_id("ceil"), op_id("round")
 _SQRT, _RSQRT, _RECIPROCAL = op_id("sqrt"), op_id("rsqrt"), op_id("reciprocal")
 _EXP, _EXPM1, _LOG, _LOG1P, _LOG2 = op_id("exp"), op_id("expm1"), op_id("log"), op_id("log1p"), op_id("log2")
-_SIN, _COS, _TANH, _SIGMOID = op_id("sin"), op_id("cos"), op_id("tanh"), op_id("sigmoid")
+_SIN, _COS, _TANH, _SIGMOID, _ERF = op_id("sin"), op_id("cos"), op_id("tanh"), op_id("sigmoid"), op_id("erf")
 _NOT, _ISNAN, _ISFINITE = op_id("logical_not"), op_id("isnan"), op_id("isfinite")
 _ADD, _SUB, _MUL, _DIV, _POW = op_id("add"), op_id("sub"), op_id("mul"), op_id("div"), op_id("pow")
 _FLOORDIV, _REMAINDER = op_id("floor_divide"), op_id("remainder")
@@ -292,6 +292,10 @@ class Arithmetic:
     def sigmoid(self: Tensor) -> Tensor:
         """``1 / (1 + exp(-x))``."""
         return unary(_SIGMOID, self)
+
+    def erf(self: Tensor) -> Tensor:
+        """The error function, ``2/sqrt(pi)`` times the integral of ``exp(-t^2)`` from 0 to x."""
+        return unary(_ERF, self)
 
     def isnan(self: Tensor) -> Tensor:
         """Whether elements are NaN, as bool."""

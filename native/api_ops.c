@@ -130,6 +130,15 @@ gd_tensor gd_clamp(gd_tensor a, double min, double max) {
     return GD_RECORD(clamp, &attr, a);
 }
 
+gd_tensor gd_softplus(gd_tensor a, double beta, double threshold) {
+    gd_node *n = gd_node_of(a, "softplus");
+    if (!n) return 0;
+    gd_attr attr = {.f = {beta, threshold}};
+    gd_start start = gd_here();
+    if (!gd_is_float(n->v.dtype)) a = gd_cast(a, GD_FLOAT32);
+    return gd_or_return(start, a ? GD_RECORD(softplus, &attr, a) : 0);
+}
+
 /* ---- Reductions ------------------------------------------------------------------------------------------------ */
 
 gd_tensor gd_reduce(int op, gd_tensor a, const int64_t *dims, int64_t ndims, int keepdim, double correction) {

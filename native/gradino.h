@@ -150,6 +150,7 @@ gd_tensor gd_binary(int op, gd_tensor a, gd_tensor b);         /* promotes dtype
 gd_tensor gd_binary_scalar(int op, gd_tensor a, double value, int64_t ivalue, int kind, int reversed);
 gd_tensor gd_where(gd_tensor cond, gd_tensor a, gd_tensor b);
 gd_tensor gd_clamp(gd_tensor a, double min, double max);       /* NaN: no bound */
+gd_tensor gd_softplus(gd_tensor a, double beta, double threshold);
 gd_tensor gd_cast(gd_tensor a, int dtype);
 gd_tensor gd_reduce(int op, gd_tensor a, const int64_t *dims, int64_t ndims, int keepdim, double correction); /* ndims 0: all */
 gd_tensor gd_softmax(int op, gd_tensor a, int64_t dim);

@@ -1,4 +1,4 @@
-/* scalar.h - scalar formulas of the elementary functions, shared by the CPU kernels and CUDA.
+/* scalar.h - the elementary functions of one number, shared by the CPU kernels and CUDA.
  * float32: branch-free (but for huge angles), so that loops vectorise; at most 2 ULP for every input. */
 #ifndef GRADINO_SCALAR_H
 #define GRADINO_SCALAR_H
@@ -7,13 +7,18 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "tables.h"
+
 /* a*b + c, rounded once where the target has the instruction and twice elsewhere. Contraction is
  * off in every build, so this is the only place where a multiply and an add may fuse. */
 #if defined(__cplusplus)
+#define GD_HAS_FMA 1
 #define GD_FMA(a, b, c) fma(a, b, c)
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define GD_HAS_FMA 1
 #define GD_FMA(a, b, c) _Generic((a) * (b) + (c), float: __builtin_fmaf, default: __builtin_fma)(a, b, c)
 #else
+#define GD_HAS_FMA 0
 #define GD_FMA(a, b, c) ((a) * (b) + (c))
 #endif
 
@@ -35,14 +40,19 @@ GD_SCALAR float gd_f32_of_bits(uint32_t bits) {
     return x;
 }
 
-/* Constants of the float32 functions; the vector versions in avx512/vmath.h use the same. */
+/* Constants of the float32 functions. */
 #define GD_LOG2E_F32 1.44269504f
 #define GD_LN2_HI_F32 0.693145752f    /* 15 significant bits: times an exponent it is exact */
 #define GD_LN2_LO_F32 1.42860677e-06f /* > 0, so that an infinite exponent gives no inf - inf */
 #define GD_ROUND_F32 12582912.0f      /* 1.5 * 2^23: adding it rounds to an integer */
 #define GD_EXP_MAX_F32 89.0f          /* exp overflows before this ... */
 #define GD_EXP_MIN_F32 (-104.0f)      /* ... and is 0 after this */
+#define GD_GELU_A 1.5957691216057308  /* the tanh form is x sigmoid(x (A + B x^2)): A = 2 sqrt(2/pi), B = 0.044715 A */
+#define GD_GELU_B 0.071354816272600253
 #define GD_TANH_SMALL_F32 0.625f      /* below it tanh is a polynomial */
+#define GD_GELU_END_F32 14.99f        /* from here on gelu is x or 0 ... */
+#define GD_GELU_TANH_END_F32 12.0f    /* ... and its tanh form ... */
+#define GD_SILU_END_F32 120.0f        /* ... and silu: x exp(-x) is less than the least denormal */
 
 /* Minimax fits, relative error in brackets; lowest power first. */
 #define GD_EXP_C0 0x1.fffffcp-2f  /* exp(r) = 1 + r + r^2 (C0 + C1 r + ...), |r| <= ln2/2 [2^-28.2] */
@@ -63,133 +73,107 @@ GD_SCALAR float gd_f32_of_bits(uint32_t bits) {
 #define GD_TANH_C2 -0x1.b835a4p-5f
 #define GD_TANH_C3 0x1.51f8cep-6f
 #define GD_TANH_C4 -0x1.750ce4p-8f
+#define GD_LOG1P_C0 -0x1.fffff6p-2f /* log(1+e) = e + e^2 (C0 + C1 e + ...), 0 <= e <= 1 [2^-29.9] */
+#define GD_LOG1P_C1 0x1.55537p-2f
+#define GD_LOG1P_C2 -0x1.ffbeb8p-3f
+#define GD_LOG1P_C3 0x1.975f96p-3f
+#define GD_LOG1P_C4 -0x1.49d35ap-3f
+#define GD_LOG1P_C5 0x1.fc6474p-4f
+#define GD_LOG1P_C6 -0x1.512058p-4f
+#define GD_LOG1P_C7 0x1.529e9cp-5f
+#define GD_LOG1P_C8 -0x1.b4cf12p-7f
+#define GD_LOG1P_C9 0x1.07e0fcp-9f
 
-/* exp(x) - 1 = 2^k (1 + r + r^2 q(r)) - 1 with x = k ln2 + r: returns r + r^2 q(r), sets k.
- * x is clamped to [GD_EXP_MIN_F32, GD_EXP_MAX_F32] by the caller or NaN (then k is anything). */
-GD_SCALAR float gd_exp_reduced_f32(float x, int32_t *k) {
-    float shifted = GD_FMA(x, GD_LOG2E_F32, GD_ROUND_F32);
-    float n = shifted - GD_ROUND_F32;
-    *k = (int32_t)(gd_bits_of_f32(shifted) - gd_bits_of_f32(GD_ROUND_F32));
-    float r = GD_FMA(n, -GD_LN2_HI_F32, x);
-    r = GD_FMA(n, -GD_LN2_LO_F32, r);
-    float q = GD_FMA(GD_EXP_C4, r, GD_EXP_C3);
-    q = GD_FMA(q, r, GD_EXP_C2);
-    q = GD_FMA(q, r, GD_EXP_C1);
-    q = GD_FMA(q, r, GD_EXP_C0);
-    return GD_FMA(r * r, q, r);
-}
+/* ---- What elementary.h is written in, for one number ------------------------------------------------------------ */
 
 /* 2^k for -126 <= k <= 127; anything for other k. */
 GD_SCALAR float gd_pow2_f32(int32_t k) { return gd_f32_of_bits(((uint32_t)k + 127u) << 23); }
 
-GD_SCALAR float gd_exp_f32(float x) {
-    x = x > GD_EXP_MAX_F32 ? GD_EXP_MAX_F32 : x;
-    x = x < GD_EXP_MIN_F32 ? GD_EXP_MIN_F32 : x;
-    int32_t k;
-    float y = gd_exp_reduced_f32(x, &k) + 1.0f;
-    int32_t half = k >> 1; /* k reaches -150 and 128: two factors, the first product is exact */
+/* The whole number n as an integer; anything for NaN. */
+GD_SCALAR int32_t gd_whole_f32(float n) {
+    return (int32_t)(gd_bits_of_f32(n + GD_ROUND_F32) - gd_bits_of_f32(GD_ROUND_F32));
+}
+
+/* y * 2^n rounded once, for whole |n| < 250 and 1e-3 < y < 1e3. */
+GD_SCALAR float gd_scale_f32(float y, float n) {
+    int32_t k = gd_whole_f32(n), half = k >> 1; /* two factors, the first product is exact */
     return y * gd_pow2_f32(half) * gd_pow2_f32(k - half);
 }
 
-GD_SCALAR float gd_expm1_f32(float x) {
-    float c = x > GD_EXP_MAX_F32 ? GD_EXP_MAX_F32 : x;
-    c = c < -20.0f ? -20.0f : c; /* the result is already -1 */
-    int32_t k;
-    float y = gd_exp_reduced_f32(c, &k);
-    float scale = gd_pow2_f32(k - 1); /* half of 2^k, because k reaches 128 */
-    y = 2.0f * GD_FMA(y, scale, scale - 0.5f);
-    return fabsf(x) < 1e-7f ? x : y; /* keeps -0 and denormals */
+/* a*b - p for p = a*b rounded, exactly if not tiny: without the instruction from halves of 12 bits. */
+GD_SCALAR float gd_rounded_away_f32(float a, float b, float p) {
+#if GD_HAS_FMA
+    return GD_FMA(a, b, -p);
+#else
+    const float ah = gd_f32_of_bits(gd_bits_of_f32(a) & 0xfffff000u), al = a - ah;
+    const float bh = gd_f32_of_bits(gd_bits_of_f32(b) & 0xfffff000u), bl = b - bh;
+    const float away = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+    return fabsf(p) < 1e-30f ? 0.0f : away; /* there the halves' products are not exact */
+#endif
 }
 
-/* Splits a positive finite x into 2^e * (1 + f), -0.25 <= f < 0.5. Anything for other x. */
-GD_SCALAR float gd_log_reduced_f32(float x, float *e) {
+/* c - a*b for c near a*b, exactly. */
+GD_SCALAR float gd_left_f32(float c, float a, float b) {
+#if GD_HAS_FMA
+    return GD_FMA(-a, b, c);
+#else
+    const float p = a * b;
+    return (c - p) - gd_rounded_away_f32(a, b, p);
+#endif
+}
+
+/* Splits a positive finite x into 2^e * m, 0.75 <= m < 1.5. Anything for other x. */
+GD_SCALAR float gd_mantissa_f32(float x, float *e) {
     int32_t tiny = x < 0x1p-126f;
     uint32_t bits = gd_bits_of_f32(tiny ? x * 0x1p23f : x);
     uint32_t exponent = (uint32_t)((int32_t)(bits - 0x3f400000u) >> 23); /* 0x3f400000: 0.75 */
     *e = (float)(int32_t)exponent - (tiny ? 23.0f : 0.0f);
-    return gd_f32_of_bits(bits - (exponent << 23)) - 1.0f;
+    return gd_f32_of_bits(bits - (exponent << 23));
 }
 
-/* log(1+f) - f for -0.25 <= f < 0.5. */
-GD_SCALAR float gd_log1p_minus_f32(float f) {
-    float p = GD_FMA(GD_LOG_C7, f, GD_LOG_C6);
-    p = GD_FMA(p, f, GD_LOG_C5);
-    p = GD_FMA(p, f, GD_LOG_C4);
-    p = GD_FMA(p, f, GD_LOG_C3);
-    p = GD_FMA(p, f, GD_LOG_C2);
-    p = GD_FMA(p, f, GD_LOG_C1);
-    p = GD_FMA(p, f, GD_LOG_C0);
-    float square = f * f;
-    return GD_FMA(square * f, p, -0.5f * square);
+#define F float
+#define NAME(function) gd_##function##_f32
+#define INLINE GD_SCALAR
+#define K(constant) (constant)
+#define FMA(a, b, c) GD_FMA(a, b, c)
+#define LESS(a, b) ((a) < (b))
+#define PICK(which, a, b) ((which) ? (a) : (b))
+#define LEAST(limit, x) ((x) > (limit) ? (limit) : (x))
+#define MOST(limit, x) ((x) < (limit) ? (limit) : (x))
+#define ABS(x) fabsf(x)
+#define SIGNED(magnitude, sign) copysignf(magnitude, sign)
+#define SCALE(y, n) gd_scale_f32(y, n)
+#define HALF_POWER(n) gd_pow2_f32(gd_whole_f32(n) - 1)
+#define ROUNDED_AWAY(a, b, p) gd_rounded_away_f32(a, b, p)
+#define LEFT(c, a, b) gd_left_f32(c, a, b)
+#define MANTISSA(x, e) gd_mantissa_f32(x, e)
+#define LOG_ENDS(x, y) gd_log_ends_f32(x, y)
+#define I uint32_t
+#define INTERVAL(x, first, shift) (((gd_bits_of_f32(x) - gd_bits_of_f32(first)) >> (shift)) & 15u)
+#define LOOKUP(table, row, i) table[row][i]
+
+/* ... and for one float64. */
+#define D double
+#define DNAME(function) gd_##function##_f64
+#define DK(constant) (constant)
+#define DFMA(a, b, c) GD_FMA(a, b, c)
+#define DBITS uint64_t
+#define DBITS_OF(x, bits) memcpy(&(bits), &(x), sizeof(bits))
+#define DPICK_BIT(bits, bit, a, b) (((bits) & (bit)) ? (a) : (b))
+
+#include "elementary_wide.h"
+
+GD_SCALAR float gd_gelu_exponent_f32(float t, float *n) {
+    double whole, r = gd_gelu_exponent_f64((double)t, &whole);
+    *n = (float)whole;
+    return (float)r;
 }
 
-/* y, except where log x is not finite: -inf at 0, NaN below, inf at inf, NaN at NaN. */
-GD_SCALAR float gd_log_specials_f32(float x, float y) {
-    y = x == 0.0f ? -INFINITY : y;
-    y = x < 0.0f ? NAN : y;
-    return x < INFINITY ? y : x;
-}
+#include "elementary.h"
 
-GD_SCALAR float gd_log_f32(float x) {
-    float e, f = gd_log_reduced_f32(x, &e);
-    float y = GD_FMA(e, GD_LN2_LO_F32, gd_log1p_minus_f32(f));
-    return gd_log_specials_f32(x, GD_FMA(e, GD_LN2_HI_F32, f + y));
-}
-
-GD_SCALAR float gd_log1p_f32(float x) {
-    float u = 1.0f + x;
-    float lost = fabsf(x) < 1.0f ? x - (u - 1.0f) : 1.0f - (u - x); /* 1 + x = u + lost, exactly */
-    float e, f = gd_log_reduced_f32(u, &e);
-    float y = GD_FMA(e, GD_LN2_LO_F32, gd_log1p_minus_f32(f) + lost / u);
-    y = GD_FMA(e, GD_LN2_HI_F32, f + y);
-    y = gd_log_specials_f32(u, y);
-    return fabsf(x) < 1e-7f ? x : y; /* keeps -0 and denormals */
-}
-
-GD_SCALAR float gd_log2_f32(float x) {
-    float e, f = gd_log_reduced_f32(x, &e);
-    float y = GD_FMA(f, 0.442695041f, gd_log1p_minus_f32(f) * GD_LOG2E_F32); /* log2(1+f) - f */
-    float sum = f + y, lost = (f - sum) + y;
-    return gd_log_specials_f32(x, (sum + e) + lost);
-}
-
-GD_SCALAR float gd_tanh_f32(float x) {
-    float a = fabsf(x), z = x * x;
-    float p = GD_FMA(GD_TANH_C4, z, GD_TANH_C3);
-    p = GD_FMA(p, z, GD_TANH_C2);
-    p = GD_FMA(p, z, GD_TANH_C1);
-    p = GD_FMA(p, z, GD_TANH_C0);
-    float small = GD_FMA(p * z, a, a);
-    float large = 1.0f - 2.0f / (gd_exp_f32(a + a) + 1.0f);
-    return copysignf(a < GD_TANH_SMALL_F32 ? small : large, x);
-}
-
-GD_SCALAR float gd_sigmoid_f32(float x) {
-    float e = gd_exp_f32(-fabsf(x));
-    float y = 1.0f / (1.0f + e);
-    return x < 0.0f ? GD_FMA(-e, e * y, e) : y; /* e / (1 + e) = e - e^2 / (1 + e), rounded fewer times */
-}
-
-/* sin(x + quarter pi/2) for |x| <= GD_SIN_NEAR_F32 or NaN, through float64. The polynomials on
- * |r| <= pi/4 are those of FreeBSD's k_sinf.c and k_cosf.c. */
+/* sin(x + quarter pi/2) for |x| <= GD_SIN_NEAR_F32 or NaN. */
 #define GD_SIN_NEAR_F32 1e6f
-GD_SCALAR float gd_sin_near_f32(float x, uint64_t quarter) {
-    const double round = 0x1.8p52; /* adding it rounds to an integer, found in the low bits */
-    double shifted = GD_FMA((double)x, 0.63661977236758134, round);
-    double n = shifted - round;
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits += quarter;
-    double r = GD_FMA(n, -0x1.921fb544p+0, (double)x); /* 33 bits: the product is exact */
-    r = GD_FMA(n, -0x1.0b4611a626331p-34, r);
-    double z = r * r;
-    double sine = GD_FMA(GD_FMA(0x16cd878c3b46a7p-71, z, -0x1a00f9e2cae774p-65), z, 0x111110896efbb2p-59);
-    sine = r * GD_FMA(GD_FMA(sine, z, -0x15555554cbac77p-55), z, 1.0); /* keeps -0 */
-    double cosine = GD_FMA(GD_FMA(0x199342e0ee5069p-68, z, -0x16c087e80f1e27p-62), z, 0x155553e1053a42p-57);
-    cosine = GD_FMA(GD_FMA(cosine, z, -0x1ffffffd0c5e81p-54), z, 1.0);
-    double y = (bits & 1) ? cosine : sine;
-    return (float)((bits & 2) ? -y : y);
-}
+GD_SCALAR float gd_sin_near_f32(float x, uint64_t quarter) { return (float)gd_sin_near_f64((double)x, quarter); }
 
 /* Huge arguments need pi to hundreds of bits: the library's reduction. */
 GD_SCALAR float gd_sin_f32(float x) {
@@ -198,6 +182,8 @@ GD_SCALAR float gd_sin_f32(float x) {
 GD_SCALAR float gd_cos_f32(float x) {
     return fabsf(x) > GD_SIN_NEAR_F32 ? (float)cos((double)x) : gd_sin_near_f32(x, 1);
 }
+
+/* ---- float64: the C library's ------------------------------------------------------------------------------------ */
 
 GD_SCALAR double gd_exp_f64(double x) { return exp(x); }
 GD_SCALAR double gd_expm1_f64(double x) { return expm1(x); }
@@ -208,9 +194,67 @@ GD_SCALAR double gd_tanh_f64(double x) { return tanh(x); }
 GD_SCALAR double gd_sin_f64(double x) { return sin(x); }
 GD_SCALAR double gd_cos_f64(double x) { return cos(x); }
 
+GD_SCALAR double gd_erf_f64(double x) { return erf(x); }
+
 GD_SCALAR double gd_sigmoid_f64(double x) {
     double e = exp(-fabs(x));
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+
+/* As in elementary.h: f(x) = max(x, 0) - rest(|x|) for gelu and silu, and their slopes from those of the rest. */
+#define GD_SQRT_HALF_F64 0.70710678118654752440
+#define GD_SQRT_2PI_INVERSE_F64 0.39894228040143267794
+GD_SCALAR double gd_positive_f64(double x) { return x < 0.0 ? -0.0 : x; }
+GD_SCALAR double gd_up_to_f64(double limit, double x) { return x > limit ? limit : x; }
+
+GD_SCALAR double gd_gelu_f64(double x) {
+    double t = gd_up_to_f64(40.0, fabs(x));
+    return gd_positive_f64(x) - t * (0.5 * erfc(t * GD_SQRT_HALF_F64));
+}
+
+GD_SCALAR double gd_gelu_slope_f64(double x) {
+    double t = gd_up_to_f64(40.0, fabs(x));
+    double slope = 0.5 * erfc(t * GD_SQRT_HALF_F64) - t * GD_SQRT_2PI_INVERSE_F64 * exp(-0.5 * t * t);
+    return x < 0.0 ? slope : 1.0 - slope;
+}
+
+/* t sigmoid(-z), and its slope where z has the slope dz */
+GD_SCALAR double gd_gated_rest_f64(double t, double z) {
+    double e = exp(-z);
+    return t * e / (1.0 + e);
+}
+GD_SCALAR double gd_gated_slope_f64(double x, double t, double z, double dz) {
+    double e = exp(-z), share = 1.0 / (1.0 + e);
+    double slope = e * share * (1.0 - t * share * dz);
+    return x < 0.0 ? slope : 1.0 - slope;
+}
+
+GD_SCALAR double gd_gelu_tanh_f64(double x) {
+    double t = gd_up_to_f64(25.0, fabs(x));
+    return gd_positive_f64(x) - gd_gated_rest_f64(t, t * (GD_GELU_A + GD_GELU_B * (t * t)));
+}
+GD_SCALAR double gd_gelu_tanh_slope_f64(double x) {
+    double t = gd_up_to_f64(25.0, fabs(x)), square = t * t;
+    return gd_gated_slope_f64(x, t, t * (GD_GELU_A + GD_GELU_B * square), GD_GELU_A + 3.0 * GD_GELU_B * square);
+}
+
+GD_SCALAR double gd_silu_f64(double x) {
+    double t = gd_up_to_f64(800.0, fabs(x));
+    return gd_positive_f64(x) - gd_gated_rest_f64(t, t);
+}
+GD_SCALAR double gd_silu_slope_f64(double x) {
+    double t = gd_up_to_f64(800.0, fabs(x));
+    return gd_gated_slope_f64(x, t, t, 1.0);
+}
+
+GD_SCALAR double gd_softplus_f64(double x, double beta, double threshold) {
+    double z = x * beta;
+    double y = ((z < 0.0 ? 0.0 : z) + log1p(exp(-fabs(z)))) / beta;
+    return z > threshold ? x : y;
+}
+GD_SCALAR double gd_softplus_slope_f64(double x, double beta, double threshold) {
+    double z = x * beta;
+    return z > threshold ? 1.0 : gd_sigmoid_f64(z);
 }
 
 #endif

@@ -48,6 +48,11 @@ RULE(cos) { GIVE(0, CHAIN(G, U(neg, U(sin, A)))); return GD_OK; }
 RULE(relu) { GIVE(0, GD_RECORD(relu_bwd, NULL, G, Y)); return GD_OK; }
 RULE(tanh) { GIVE(0, GD_RECORD(tanh_bwd, NULL, G, Y)); return GD_OK; }
 RULE(sigmoid) { GIVE(0, GD_RECORD(sigmoid_bwd, NULL, G, Y)); return GD_OK; }
+RULE(erf) { GIVE(0, CHAIN(G, TIMES(U(exp, U(neg, U(square, A))), 1.12837916709551257390))); return GD_OK; }
+RULE(gelu) { GIVE(0, GD_RECORD(gelu_bwd, NULL, G, A)); return GD_OK; }
+RULE(gelu_tanh) { GIVE(0, GD_RECORD(gelu_tanh_bwd, NULL, G, A)); return GD_OK; }
+RULE(silu) { GIVE(0, GD_RECORD(silu_bwd, NULL, G, A)); return GD_OK; }
+RULE(softplus) { GIVE(0, GD_RECORD(softplus_bwd, &v->node->attr, G, A)); return GD_OK; }
 RULE(clamp) { GIVE(0, GD_RECORD(clamp_bwd, &v->node->attr, G, A)); return GD_OK; }
 RULE(cast) { GIVE(0, gd_cast(G, gd_view_of(A)->dtype)); return GD_OK; }
 /* the same mask again: dropout is linear */
@@ -64,6 +69,56 @@ RULE(tanh_bwd) {
 RULE(sigmoid_bwd) {
     GIVE(0, GD_RECORD(sigmoid_bwd, NULL, G, B));
     GIVE(1, CHAIN(G, BIN(mul, A, PLUS(TIMES(B, -2), 1))));
+    return GD_OK;
+}
+
+/* slopes: (g, x) -> g f'(x); the gradient of x is G g f''(x), of ordinary ops. Factors that vanish for large x stand
+ * first in a CHAIN, so that no infinity meets their 0. */
+
+/* f'' = phi(x) (2 - x^2) */
+RULE(gelu_bwd) {
+    GIVE(0, GD_RECORD(gelu_bwd, NULL, G, B));
+    if (gd_vjp_needs(v, 1)) {
+        gd_tensor square = U(square, B), density = TIMES(U(exp, TIMES(square, -0.5)), 0.39894228040143267794);
+        GIVE(1, CHAIN(G, BIN(mul, A, CHAIN(density, gd_with_scalar(GD_OP_sub, square, 2, true)))));
+    }
+    return GD_OK;
+}
+
+/* f = x s, s = sigmoid(z), z = x (a + b x^2): f'' = s (1 - s) (2 z' + x (z'^2 (1 - 2 s) + z'')) */
+RULE(gelu_tanh_bwd) {
+    const double a = 1.5957691216057308, b = 0.044715 * a;
+    GIVE(0, GD_RECORD(gelu_tanh_bwd, NULL, G, B));
+    if (gd_vjp_needs(v, 1)) {
+        gd_tensor square = U(square, B), s = U(sigmoid, BIN(mul, B, PLUS(TIMES(square, b), a)));
+        gd_tensor z1 = PLUS(TIMES(square, 3 * b), a), z2 = TIMES(B, 6 * b);
+        gd_tensor bend = BIN(add, BIN(mul, U(square, z1), PLUS(TIMES(s, -2), 1)), z2);
+        gd_tensor rest = BIN(add, TIMES(z1, 2), BIN(mul, B, bend));
+        GIVE(1, CHAIN(G, BIN(mul, A, CHAIN(BIN(mul, s, gd_with_scalar(GD_OP_sub, s, 1, true)), rest))));
+    }
+    return GD_OK;
+}
+
+/* f'' = s (1 - s) (2 + x (1 - 2 s)), s = sigmoid(x) */
+RULE(silu_bwd) {
+    GIVE(0, GD_RECORD(silu_bwd, NULL, G, B));
+    if (gd_vjp_needs(v, 1)) {
+        gd_tensor s = U(sigmoid, B), rest = PLUS(BIN(mul, B, PLUS(TIMES(s, -2), 1)), 2);
+        GIVE(1, CHAIN(G, BIN(mul, A, CHAIN(BIN(mul, s, gd_with_scalar(GD_OP_sub, s, 1, true)), rest))));
+    }
+    return GD_OK;
+}
+
+/* f'' = beta s (1 - s), s = sigmoid(beta x), up to the threshold */
+RULE(softplus_bwd) {
+    GIVE(0, GD_RECORD(softplus_bwd, &v->node->attr, G, B));
+    if (gd_vjp_needs(v, 1)) {
+        const double beta = v->node->attr.f[0], threshold = v->node->attr.f[1];
+        gd_tensor z = TIMES(B, beta), s = U(sigmoid, z);
+        gd_tensor bend = TIMES(BIN(mul, s, gd_with_scalar(GD_OP_sub, s, 1, true)), beta);
+        gd_tensor line = gd_with_scalar(GD_OP_gt, z, threshold, false);
+        GIVE(1, CHAIN(G, BIN(mul, A, gd_where(line, gd_zeros_like(bend), bend))));
+    }
     return GD_OK;
 }
 

@@ -2,14 +2,59 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+erf, _erfc = np.vectorize(math.erf, otypes=[float]), np.vectorize(math.erfc, otypes=[float])
+
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
+
+
+# ---- Activations, with their limits at the infinities ---------------------------------------------------------
+
+
+def _within(f: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """f, and what it comes to far out: x on the right, -0 on the left."""
+    return lambda x: np.where(x > 1e4, x, np.where(x < -1e4, -0.0, f(np.clip(x, -1e4, 1e4))))
+
+
+def _steep(f: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+    """g f(x), where f is a slope that is 1 far right and 0 far left."""
+    return lambda g, x: g * f(np.clip(x, -1e4, 1e4))
+
+
+def _bent(x: np.ndarray) -> np.ndarray:
+    return 2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+
+
+def _silu_slope(x: np.ndarray) -> np.ndarray:
+    return sigmoid(x) * (1 + x * sigmoid(-x))
+
+
+def _gelu_tanh_slope(x: np.ndarray) -> np.ndarray:
+    z = _bent(x)
+    return sigmoid(z) * (1 + x * sigmoid(-z) * 2 * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x * x))
+
+
+gelu = _within(lambda x: x * _erfc(-x / np.sqrt(2)) / 2)
+gelu_tanh = _within(lambda x: x * sigmoid(_bent(x)))
+silu = _within(lambda x: x * sigmoid(x))
+gelu_bwd = _steep(lambda x: _erfc(-x / np.sqrt(2)) / 2 + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi))
+gelu_tanh_bwd = _steep(_gelu_tanh_slope)
+silu_bwd = _steep(_silu_slope)
+
+
+def softplus(x: np.ndarray, beta: float = 1.0, threshold: float = 20.0) -> np.ndarray:
+    return np.where(x * beta > threshold, x, np.log1p(np.exp(np.minimum(x * beta, threshold))) / beta)
+
+
+def softplus_bwd(g: np.ndarray, x: np.ndarray, f: tuple[float, float]) -> np.ndarray:
+    return g * np.where(x * f[0] > f[1], 1, sigmoid(x * f[0]))
 
 
 def softmax(x: np.ndarray, dim: int) -> np.ndarray:

@@ -146,6 +146,14 @@ UNARY = (
     unary_float("cos", np.cos, -40, 40, atol=(0, 1e-15)),
     unary_float("tanh", np.tanh, -6, 6),
     unary_float("sigmoid", r.sigmoid, -12, 12),
+    unary_float("erf", r.erf, -4.5, 4.5),
+    *(unary(name, ref, -6, 6, python=f"nn.functional.{name[:4]}", rtol=(2.4e-7, 2e-14), call=call)
+      for name, ref, call in (("gelu", r.gelu, lambda m, x: m.nn.functional.gelu(x)),
+                              ("gelu_tanh", r.gelu_tanh, lambda m, x: m.nn.functional.gelu(x, approximate="tanh")),
+                              ("silu", r.silu, lambda m, x: m.nn.functional.silu(x)))),
+    unary("softplus", r.softplus, -9, 30, kinks=(20, 4), python="nn.functional.softplus",
+          call=lambda m, x, **k: m.nn.functional.softplus(x, **k),
+          cases=(*UNARY_CASES, *(case(shape, beta=2.0, threshold=8.0) for shape in ((7,), (2, 3))))),
     unary("logical_not", np.logical_not, dtypes=ALL, out="bool", order=0),
     unary("isnan", np.isnan, dtypes=ALL, out="bool", order=0),
     unary("isfinite", np.isfinite, dtypes=ALL, out="bool", order=0),
@@ -161,6 +169,10 @@ UNARY = (
     slope("relu_bwd", lambda g, y: np.where(y <= 0, 0, g), rtol=EXACT, domain=(Domain(), Domain(kinks=(0,)))),
     slope("sigmoid_bwd", lambda g, y: g * y * (1 - y), domain=(Domain(), Domain(0.02, 0.98)), scale=lambda g, y: np.abs(g * y)),
     slope("tanh_bwd", lambda g, y: g * (1 - y * y), domain=(Domain(), Domain(-0.98, 0.98)), scale=lambda g, y: np.abs(g)),
+    *(slope(f"{name}_bwd", ref, domain=(Domain(), Domain(-6, 6)), scale=lambda g, x: np.abs(g), rtol=(2e-6, 2e-14))
+      for name, ref in (("gelu", r.gelu_bwd), ("gelu_tanh", r.gelu_tanh_bwd), ("silu", r.silu_bwd))),
+    slope("softplus_bwd", r.softplus_bwd, domain=(Domain(), Domain(-9, 30, kinks=(20, 16))), rtol=(2e-6, 2e-15),
+          cases=tuple(case(shape, shape, f=f) for shape in ((5,), (2, 3), (0,)) for f in ((1.0, 20.0), (0.5, 8.0)))),
     slope("clamp_bwd", _clamp_bwd, rtol=EXACT, domain=(Domain(), Domain(kinks=(-1, 2))),
           cases=tuple(case(shape, shape, f=f) for shape, f in (
               ((7,), (-1.0, 2.0)), ((2, 3), (NAN, 2.0)), ((5,), (-1.0, NAN)), ((0,), (-1.0, 2.0))))),

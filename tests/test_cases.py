@@ -131,6 +131,26 @@ def test_n11_saturated_slopes_are_finite(isa: str) -> None:
             assert x.grad.abs().max().item() < 1e-12, (name, dtype, isa)
 
 
+def test_n11_gelu(isa: str) -> None:
+    """Both forms and their slopes, near and far: never NaN, x or 0 far out."""
+    far = np.array([1e20, 1e4, 100, -100, -1e4, -1e20, INF, -INF])
+    values = {
+        "none": ([3, -3, 5, -5, 10, -10, 0], [2.9959503, -0.0040497, 4.9999985667, -1.4332579e-6, 10, -7.6198530e-23, 0], 1.0119456),
+        "tanh": ([3, -3, 0], [2.9963627, -0.0036374, 0], 1.0115843),
+    }
+    for dtype in ("float32", "float64"):
+        for form, (points, want, slope) in values.items():
+            what = f"gelu {form}, {dtype}, {isa}"
+            x = gd.tensor(np.concatenate([points, far]), dtype=dtype, requires_grad=True)
+            y = F.gelu(x, approximate=form)
+            y.sum().backward()
+            n = len(points)
+            assert_close(y[:n], np.array(want), rtol=2e-5, what=what)
+            assert_close(y[n:], np.where(far > 0, far, 0), rtol=1e-7, what=what)
+            assert_close(x.grad[:2], np.array([slope, 1 - slope]), atol=1e-6, what=what)
+            assert_close(x.grad[n:], (far > 0).astype(float), what=what)
+
+
 # ---- N14: dropout ---------------------------------------------------------------------------------------------
 
 

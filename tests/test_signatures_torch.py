@@ -13,12 +13,12 @@ from gradino import nn, optim
 from gradino.nn import functional as F
 from gradino.nn.utils import rnn
 
-MODULES = ["Linear", "LSTMCell", "ReLU", "Dropout", "Softmax", "LogSoftmax", "Sequential", "CrossEntropyLoss", "MSELoss", "Embedding", "LayerNorm", "RMSNorm"]
+MODULES = ["Linear", "LSTMCell", "ReLU", "Dropout", "Softmax", "LogSoftmax", "Sequential", "CrossEntropyLoss", "MSELoss", "GELU", "SiLU", "Softplus", "Embedding", "LayerNorm", "RMSNorm"]
 METHODS = [n for n, f in vars(nn.Module).items() if n[0] != "_" and callable(f) and hasattr(torch.nn.Module, n)]
 OPTIMIZERS = ["SGD", "Adam", "AdamW"]
 SCHEDULES = [n for n in optim.lr_scheduler.__all__ if n != "WarmupCosineLR"]  # that one is ours alone
 STEPS = ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"]
-FUNCTIONS = [n for n in F.__all__ if n not in ("linear", "one_hot", "sigmoid", "tanh")]  # those are built in C++ there, without a signature
+FUNCTIONS = [n for n in F.__all__ if n not in ("gelu", "linear", "one_hot", "sigmoid", "softplus", "tanh")]  # those are built in C++ there, without a signature
 AUTOGRAD = ["grad", "backward", "gradcheck", "gradgradcheck"]
 RNN = [n for n in rnn.__all__ if n != "PackedSequence"]
 
@@ -74,6 +74,7 @@ def test_lstm_takes_its_arguments_in_order() -> None:
         lambda m: m.Linear(2, 3, bias=False),
         lambda m: m.Sequential(m.Linear(2, 3), m.Sequential(m.ReLU(), m.Tanh(), m.Sigmoid()), m.Dropout(0.25)),
         lambda m: m.Softmax(dim=-1),
+        lambda m: m.Sequential(m.GELU(), m.GELU("tanh"), m.SiLU(), m.Softplus(), m.Softplus(2, 9.5)),
         lambda m: m.LogSoftmax(1),
         lambda m: m.Embedding(7, 3),
         lambda m: m.CrossEntropyLoss(),

@@ -14,7 +14,7 @@ from gradino.functions._arguments import _tensor
 from gradino.tensor import Tensor
 
 __all__ = [
-    "abs", "add", "ceil", "clamp", "clip", "cos", "div", "eq", "exp", "expm1", "floor", "floor_divide", "ge", "gt", "isclose", "isfinite",
+    "abs", "add", "ceil", "clamp", "clip", "cos", "div", "eq", "erf", "exp", "expm1", "floor", "floor_divide", "ge", "gt", "isclose", "isfinite",
     "isnan", "le", "log", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul",
     "ne", "neg", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "sub", "tanh",
     "where",
@@ -128,6 +128,11 @@ def tanh(input: Tensor) -> Tensor:
 def sigmoid(input: Tensor) -> Tensor:
     """``1 / (1 + exp(-x))``."""
     return _tensor("sigmoid", input).sigmoid()
+
+
+def erf(input: Tensor) -> Tensor:
+    """The error function, ``2/sqrt(pi)`` times the integral of ``exp(-t^2)`` from 0 to x."""
+    return _tensor("erf", input).erf()
 
 
 def logical_not(input: Tensor) -> Tensor:

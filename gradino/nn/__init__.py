@@ -3,7 +3,7 @@
 from gradino.nn import functional as functional
 from gradino.nn import init as init
 from gradino.nn import utils as utils
-from gradino.nn.activation import Dropout, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
+from gradino.nn.activation import GELU, Dropout, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
 from gradino.nn.container import ModuleDict, ModuleList, Sequential
 from gradino.nn.embedding import Embedding
 from gradino.nn.linear import Identity, Linear
@@ -14,7 +14,7 @@ from gradino.nn.parameter import Buffer, Parameter
 from gradino.nn.rnn import LSTM, LSTMCell
 
 __all__ = [
-    "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "Identity", "LSTM", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax", "MSELoss",
-    "Module", "ModuleDict", "ModuleList", "Parameter", "RMSNorm", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "functional",
-    "init", "utils",
+    "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "GELU", "Identity", "LSTM", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax",
+    "MSELoss", "Module", "ModuleDict", "ModuleList", "Parameter", "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax",
+    "Softplus", "Tanh", "functional", "init", "utils",
 ]  # fmt: skip

@@ -5,13 +5,13 @@ from __future__ import annotations
 from gradino._core import unary, wrap
 from gradino._lib import lib, op_id
 from gradino.errors import InvalidValueError
-from gradino.nn.functional import refuse_inplace, refuse_input
+from gradino.nn.functional import gelu, refuse_inplace, refuse_input, softplus
 from gradino.nn.module import Module
 from gradino.tensor import Tensor
 
-__all__ = ["Dropout", "LogSoftmax", "ReLU", "Sigmoid", "Softmax", "Tanh"]
+__all__ = ["GELU", "Dropout", "LogSoftmax", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh"]
 
-_RELU, _SIGMOID, _TANH = op_id("relu"), op_id("sigmoid"), op_id("tanh")
+_RELU, _SIGMOID, _SILU, _TANH = op_id("relu"), op_id("sigmoid"), op_id("silu"), op_id("tanh")
 _SOFTMAX, _LOG_SOFTMAX = op_id("softmax"), op_id("log_softmax")
 
 
@@ -49,6 +49,50 @@ class Tanh(_Unary):
     """The hyperbolic tangent."""
 
     _op = _TANH
+
+
+class SiLU(_Unary):
+    """``x sigmoid(x)``."""
+
+    _op = _SILU
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        refuse_inplace("SiLU", inplace)
+
+
+class GELU(Module):
+    """``x Phi(x)``, with Phi the normal distribution; ``approximate="tanh"`` for its tanh form."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        if approximate not in ("none", "tanh"):
+            raise InvalidValueError(f"GELU: approximate is {approximate!r}, must be 'none' or 'tanh'")
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise: the result has the input's shape."""
+        return gelu(input, self.approximate)
+
+    def extra_repr(self) -> str:
+        """The form."""
+        return f"approximate={self.approximate!r}"
+
+
+class Softplus(Module):
+    """``log(1 + exp(beta x)) / beta``; x itself where ``beta x`` is above the threshold."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise: the result has the input's shape."""
+        return softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        """Steepness and threshold."""
+        return f"beta={self.beta}, threshold={self.threshold}"
 
 
 class _Softmax(Module):

@@ -6,17 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from gradino._core import wrap
-from gradino._lib import lib
+from gradino._core import unary, wrap
+from gradino._lib import lib, op_id
 from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError
 from gradino.functions import sigmoid, tanh
 from gradino.tensor import Tensor
 
 __all__ = [
-    "cross_entropy", "dropout", "embedding", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "relu", "rms_norm", "sigmoid",
-    "softmax", "tanh",
+    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "relu", "rms_norm", "sigmoid",
+    "silu", "softmax", "softplus", "tanh",
 ]  # fmt: skip
 
+_GELU = {"none": op_id("gelu"), "tanh": op_id("gelu_tanh")}
+_SILU = op_id("silu")
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
@@ -154,6 +156,35 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     refuse_inplace("relu", inplace)
     refuse_input("relu", input)
     return input.relu()
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """``x Phi(x)``, elementwise, with Phi the normal distribution; never NaN but for NaN.
+
+    ``approximate="tanh"``: ``x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2``.
+
+    Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
+
+    Raises:
+        InvalidValueError: if approximate is neither "none" nor "tanh".
+    """
+    if approximate not in _GELU:
+        raise InvalidValueError(f"gelu: approximate is {approximate!r}, must be 'none' or 'tanh'")
+    refuse_input("gelu", input)
+    return unary(_GELU[approximate], input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x sigmoid(x)``, elementwise, also known as swish; never NaN but for NaN."""
+    refuse_inplace("silu", inplace)
+    refuse_input("silu", input)
+    return unary(_SILU, input)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """``log(1 + exp(beta x)) / beta``, elementwise; x itself where ``beta x`` is above the threshold."""
+    refuse_input("softplus", input)
+    return wrap(lib.gd_softplus(input._h, beta, threshold))
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:

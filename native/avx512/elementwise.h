@@ -113,14 +113,19 @@ enum { GD_STAGE = 128 };
         }                                                                                                    \
     }
 
+GD_EW_INLINE gd_loop *gd_vector_loop(const gd_args *a, gd_loop *f32, gd_loop *f64) {
+    const int dtype = a->in[0]->dtype;
+    return dtype == GD_FLOAT32 ? f32 : dtype == GD_FLOAT64 ? f64 : NULL;
+}
+
 /* Runs the loop of the inputs' dtype; false where there is none for it or for the strides. */
 GD_EW_SHARED bool gd_vector_elementwise1(const gd_args *a, gd_loop *f32, gd_loop *f64, int64_t tile) {
-    const int dtype = a->in[0]->dtype;
-    if (dtype != GD_FLOAT32 && dtype != GD_FLOAT64) return false;
+    gd_loop *const loop = gd_vector_loop(a, f32, f64);
+    if (!loop) return false;
     gd_walk w;
     const int64_t count = gd_walk_begin(&w, a, 2);
     if (w.span.kind != GD_CONTIGUOUS) return false;
-    gd_walk_run(&w, count, dtype == GD_FLOAT32 ? f32 : f64, tile);
+    gd_walk_run(&w, count, loop, tile);
     return true;
 }
 
@@ -134,12 +139,12 @@ GD_EW_SHARED void gd_vector_staged1(const gd_args *a, gd_loop *const loops[2], g
 }
 
 GD_EW_SHARED bool gd_vector_elementwise2(const gd_args *a, gd_loop *f32, gd_loop *f64, int64_t tile) {
-    const int dtype = a->in[0]->dtype;
-    if (dtype != GD_FLOAT32 && dtype != GD_FLOAT64) return false;
+    gd_loop *const loop = gd_vector_loop(a, f32, f64);
+    if (!loop) return false;
     gd_walk w;
     const int64_t count = gd_walk_begin(&w, a, 3);
     if (w.span.kind == GD_STRIDED || w.span.kind == (GD_A_SCALAR | GD_B_SCALAR)) return false;
-    gd_walk_run(&w, count, dtype == GD_FLOAT32 ? f32 : f64, tile);
+    gd_walk_run(&w, count, loop, tile);
     return true;
 }
 

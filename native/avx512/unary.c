@@ -21,6 +21,13 @@
         gd_vector_staged1(a, loops, staged, GD_TILE_HEAVY);                \
     }
 
+/* Functions of elementary.h: float32 has AVX2's bits, so AVX2 takes the other strides, and float64. */
+#define UNARY_F32(op)                                                                    \
+    GD_VECTOR_LOOP1(op##_ps, ps, , gd_##op##_ps512(x))                                   \
+    void gd_##op##_avx512(const gd_args *a) {                                            \
+        if (!gd_vector_elementwise1(a, op##_ps, NULL, GD_TILE_HEAVY)) gd_##op##_avx2(a); \
+    }
+
 /* (g, y): 0 where g is 0, so that an infinite or NaN slope does not spread. Here x is g. */
 #define SLOPE(op, formula)                                      \
     GD_VECTOR_LOOP2(op##_ps, ps, float, values, , formula(ps))  \
@@ -59,6 +66,12 @@ UNARY(rsqrt, RSQRT)
 UNARY(reciprocal, RECIPROCAL)
 UNARY_HEAVY(exp, EXP)
 UNARY_HEAVY(log, LOG)
+UNARY_F32(expm1)
+UNARY_F32(log1p)
+UNARY_F32(log2)
+UNARY_F32(sin)
+UNARY_F32(cos)
+UNARY_F32(erf)
 
 /* ---- Activations: forward, and slope from the output y ------------------------------------- */
 
@@ -80,6 +93,29 @@ SLOPE(tanh_bwd, TANH_BWD)
 #define SIGMOID_BWD(t) _mm512_maskz_mul_##t(NONZERO(t), x, SIGMOID_SLOPE(t))
 UNARY_HEAVY(sigmoid, SIGMOID)
 SLOPE(sigmoid_bwd, SIGMOID_BWD)
+
+/* ---- Activations whose slope is that of the input: (g, x), written g * f'(x), 0 where g is 0 ------------ */
+
+#define SLOPE_F32(op, declarations, slope)                                                              \
+    GD_VECTOR_LOOP2(op##_ps, ps, float, values, declarations, _mm512_maskz_mul_ps(NONZERO(ps), x, slope)) \
+    void gd_##op##_avx512(const gd_args *a) {                                                           \
+        if (!gd_vector_elementwise2(a, op##_ps, NULL, GD_TILE_HEAVY)) gd_##op##_avx2(a);                \
+    }
+UNARY_F32(gelu)
+UNARY_F32(gelu_tanh)
+UNARY_F32(silu)
+SLOPE_F32(gelu_bwd, , gd_gelu_slope_ps512(y))
+SLOPE_F32(gelu_tanh_bwd, , gd_gelu_tanh_slope_ps512(y))
+SLOPE_F32(silu_bwd, , gd_silu_slope_ps512(y))
+
+#define CURVE                                                  \
+    const __m512 beta = _mm512_set1_ps((float)s->attr->f[0]); \
+    const __m512 threshold = _mm512_set1_ps((float)s->attr->f[1])
+GD_VECTOR_LOOP1(softplus_ps, ps, CURVE, gd_softplus_ps512(x, beta, threshold))
+void gd_softplus_avx512(const gd_args *a) {
+    if (!gd_vector_elementwise1(a, softplus_ps, NULL, GD_TILE_HEAVY)) gd_softplus_avx2(a);
+}
+SLOPE_F32(softplus_bwd, CURVE, gd_softplus_slope_ps512(y, beta, threshold))
 
 /* ---- Clamp: NaN elements pass, a NaN bound is absent, the upper bound wins ------------------- */
 

@@ -1,5 +1,5 @@
-/* vmath.h - exp, log, tanh and sigmoid of one AVX-512 vector, float32 and float64.
- * float32 uses the polynomials of scalar.h; float64 stays within 2 ULP. Any input is right. */
+/* vmath.h - elementary functions of one AVX-512 vector. float32: the formulas of elementary.h, with the bits of AVX2.
+ * float64: exp, log, tanh and sigmoid, within 2 ULP. Any input is right. */
 #ifndef GRADINO_AVX512_VMATH_H
 #define GRADINO_AVX512_VMATH_H
 
@@ -11,68 +11,105 @@
 #define GD_NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
 /* p * x + c, with a constant c: one step of Horner's rule. */
-#define GD_STEP_PS(p, x, c) _mm512_fmadd_ps(p, x, _mm512_set1_ps(c))
 #define GD_STEP_PD(p, x, c) _mm512_fmadd_pd(p, x, _mm512_set1_pd(c))
 
-/* The limits are the first operand of min and max, so NaN passes. */
-GD_VMATH __m512 gd_exp_ps512(__m512 x) {
-    x = _mm512_min_ps(_mm512_set1_ps(GD_EXP_MAX_F32), x);
-    x = _mm512_max_ps(_mm512_set1_ps(GD_EXP_MIN_F32), x);
-    const __m512 round = _mm512_set1_ps(GD_ROUND_F32);
-    const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(GD_LOG2E_F32), round), round);
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(GD_LN2_HI_F32), x);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(GD_LN2_LO_F32), r);
-    __m512 q = GD_STEP_PS(_mm512_set1_ps(GD_EXP_C4), r, GD_EXP_C3);
-    q = GD_STEP_PS(q, r, GD_EXP_C2);
-    q = GD_STEP_PS(q, r, GD_EXP_C1);
-    q = GD_STEP_PS(q, r, GD_EXP_C0);
-    q = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r);
-    return _mm512_scalef_ps(_mm512_add_ps(q, _mm512_set1_ps(1.0f)), n);
+/* ---- What elementary.h is written in, for 16 numbers -------------------------------------------------------------- */
+
+/* One float64 for each of 16 lanes. */
+typedef struct gd_wide512 {
+    __m512d low, high;
+} gd_wide512;
+
+GD_VMATH gd_wide512 gd_widen_ps512(__m512 x) {
+    return (gd_wide512){_mm512_cvtps_pd(_mm512_castps512_ps256(x)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1))};
 }
 
-GD_VMATH __m512 gd_log_ps512(__m512 x) {
-    /* getexp and getmant also give 0, inf, negatives and NaN the right end: e = -inf, inf, or m = NaN. */
-    const __m512 m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan);
-    const __m512 e = _mm512_sub_ps(_mm512_getexp_ps(x), _mm512_getexp_ps(m));
-    const __m512 f = _mm512_sub_ps(m, _mm512_set1_ps(1.0f));
-    __m512 p = GD_STEP_PS(_mm512_set1_ps(GD_LOG_C7), f, GD_LOG_C6);
-    p = GD_STEP_PS(p, f, GD_LOG_C5);
-    p = GD_STEP_PS(p, f, GD_LOG_C4);
-    p = GD_STEP_PS(p, f, GD_LOG_C3);
-    p = GD_STEP_PS(p, f, GD_LOG_C2);
-    p = GD_STEP_PS(p, f, GD_LOG_C1);
-    p = GD_STEP_PS(p, f, GD_LOG_C0);
-    const __m512 square = _mm512_mul_ps(f, f);
-    p = _mm512_fmadd_ps(_mm512_mul_ps(square, f), p, _mm512_mul_ps(square, _mm512_set1_ps(-0.5f)));
-    p = _mm512_fmadd_ps(e, _mm512_set1_ps(GD_LN2_LO_F32), p);
-    return _mm512_fmadd_ps(e, _mm512_set1_ps(GD_LN2_HI_F32), _mm512_add_ps(f, p));
+GD_VMATH __m512 gd_narrow_ps512(__m512d low, __m512d high) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
 }
 
 GD_VMATH __m512 gd_copysign_ps512(__m512 magnitude, __m512 sign) {
-    const __m512 bit = _mm512_set1_ps(-0.0f);
-    return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(magnitude), _mm512_castps_si512(sign),
+                                                         _mm512_set1_epi32(0x7fffffff), 0xe4)); /* the mask chooses */
 }
 
-GD_VMATH __m512 gd_tanh_ps512(__m512 x) {
-    const __m512 one = _mm512_set1_ps(1.0f), z = _mm512_mul_ps(x, x), a = _mm512_abs_ps(x);
-    __m512 p = GD_STEP_PS(_mm512_set1_ps(GD_TANH_C4), z, GD_TANH_C3);
-    p = GD_STEP_PS(p, z, GD_TANH_C2);
-    p = GD_STEP_PS(p, z, GD_TANH_C1);
-    p = GD_STEP_PS(p, z, GD_TANH_C0);
-    p = _mm512_fmadd_ps(_mm512_mul_ps(p, z), a, a);
-    const __m512 e = _mm512_add_ps(gd_exp_ps512(_mm512_add_ps(a, a)), one);
-    const __m512 large = _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2.0f), e));
-    const __mmask16 small = _mm512_cmp_ps_mask(a, _mm512_set1_ps(GD_TANH_SMALL_F32), _CMP_LT_OQ);
-    return gd_copysign_ps512(_mm512_mask_mov_ps(large, small, p), x);
+/* Splits x into 2^e * m, 0.75 <= m < 1.5. getexp and getmant also give 0, inf, negatives and NaN the right end:
+ * e = -inf, inf, or m = NaN. */
+GD_VMATH __m512 gd_mantissa_ps512(__m512 x, __m512 *e) {
+    const __m512 m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan);
+    *e = _mm512_sub_ps(_mm512_getexp_ps(x), _mm512_getexp_ps(m));
+    return m;
 }
 
-GD_VMATH __m512 gd_sigmoid_ps512(__m512 x) {
-    const __m512 one = _mm512_set1_ps(1.0f), zero = _mm512_setzero_ps();
-    const __m512 e = gd_exp_ps512(_mm512_sub_ps(zero, _mm512_abs_ps(x)));
-    const __m512 y = _mm512_div_ps(one, _mm512_add_ps(one, e));
-    const __mmask16 negative = _mm512_cmp_ps_mask(x, zero, _CMP_LT_OQ);
-    return _mm512_mask_mov_ps(y, negative, _mm512_fnmadd_ps(e, _mm512_mul_ps(e, y), e));
+#define F __m512
+#define NAME(function) gd_##function##_ps512
+#define INLINE GD_VMATH
+#define K(constant) _mm512_set1_ps(constant)
+#define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define LESS(a, b) _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ)
+#define PICK(which, a, b) _mm512_mask_mov_ps(b, which, a)
+#define LEAST(limit, x) _mm512_min_ps(limit, x) /* the second operand passes where one is NaN */
+#define MOST(limit, x) _mm512_max_ps(limit, x)
+#define ABS(x) _mm512_abs_ps(x)
+#define SIGNED(magnitude, sign) gd_copysign_ps512(magnitude, sign)
+#define SCALE(y, n) _mm512_scalef_ps(y, n)
+#define HALF_POWER(n) _mm512_scalef_ps(_mm512_set1_ps(0.5f), n)
+#define ROUNDED_AWAY(a, b, p) _mm512_fmsub_ps(a, b, p)
+#define LEFT(c, a, b) _mm512_fnmadd_ps(a, b, c)
+#define MANTISSA(x, e) gd_mantissa_ps512(x, e)
+#define LOG_ENDS(x, y) (y)
+#define I __m512i
+#define INTERVAL(x, first, shift) /* lookups take four bits of it */ \
+    _mm512_srli_epi32(_mm512_sub_epi32(_mm512_castps_si512(x), _mm512_castps_si512(_mm512_set1_ps(first))), shift)
+#define LOOKUP(table, row, i) _mm512_permutexvar_ps(i, _mm512_loadu_ps(table[row]))
+
+#define D __m512d
+#define DNAME(function) gd_##function##_pd512
+#define DK(constant) _mm512_set1_pd(constant)
+#define DFMA(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define DBITS __m512i
+#define DBITS_OF(x, bits) ((bits) = _mm512_castpd_si512(x))
+#define DPICK_BIT(bits, bit, a, b) _mm512_mask_mov_pd(b, _mm512_test_epi64_mask(bits, _mm512_set1_epi64(bit)), a)
+
+#include "../elementary_wide.h"
+
+GD_VMATH __m512 gd_gelu_exponent_ps512(__m512 t, __m512 *n) {
+    const gd_wide512 wide = gd_widen_ps512(t);
+    __m512d low_n, high_n;
+    const __m512d low = gd_gelu_exponent_pd512(wide.low, &low_n), high = gd_gelu_exponent_pd512(wide.high, &high_n);
+    *n = gd_narrow_ps512(low_n, high_n);
+    return gd_narrow_ps512(low, high);
 }
+
+#include "../elementary.h"
+
+/* sin(x + quarter pi/2): through float64, and where |x| > GD_SIN_NEAR_F32 one by one through the library. */
+GD_VMATH __m512 gd_sin_near_ps512(__m512 x, int64_t quarter) {
+    const gd_wide512 wide = gd_widen_ps512(x);
+    const __m512i turns = _mm512_set1_epi64(quarter);
+    return gd_narrow_ps512(gd_sin_near_pd512(wide.low, turns), gd_sin_near_pd512(wide.high, turns));
+}
+
+static __attribute__((noinline, unused)) __m512 gd_sin_far_ps512(__m512 x, __m512 y, __mmask16 far, int quarter) {
+    _Alignas(64) float in[16], out[16];
+    _mm512_store_ps(in, x);
+    _mm512_store_ps(out, y);
+    for (unsigned left = far; left != 0; left &= left - 1) {
+        const int k = __builtin_ctz(left);
+        out[k] = (float)(quarter ? cos((double)in[k]) : sin((double)in[k]));
+    }
+    return _mm512_load_ps(out);
+}
+
+GD_VMATH __m512 gd_sin_quarter_ps512(__m512 x, int quarter) {
+    const __m512 y = gd_sin_near_ps512(x, quarter);
+    const __mmask16 far = _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(GD_SIN_NEAR_F32), _CMP_GT_OQ);
+    return __builtin_expect(far, 0) ? gd_sin_far_ps512(x, y, far, quarter) : y;
+}
+GD_VMATH __m512 gd_sin_ps512(__m512 x) { return gd_sin_quarter_ps512(x, 0); }
+GD_VMATH __m512 gd_cos_ps512(__m512 x) { return gd_sin_quarter_ps512(x, 1); }
+
+/* ---- float64 ----------------------------------------------------------------------------------------------------- */
 
 /* Near-minimax exp(r) = 1 + r + r^2 q(r), |r| <= ln2/2, relative error 1.4e-18. */
 GD_VMATH __m512d gd_exp_pd512(__m512d x) {

@@ -48,6 +48,7 @@ UNARY_FLOAT(expm1, GD_TILE_HEAVY, gd_expm1_f32(x), gd_expm1_f64(x))
 UNARY_FLOAT(log, GD_TILE_HEAVY, gd_log_f32(x), gd_log_f64(x))
 UNARY_FLOAT(log1p, GD_TILE_HEAVY, gd_log1p_f32(x), gd_log1p_f64(x))
 UNARY_FLOAT(log2, GD_TILE_HEAVY, gd_log2_f32(x), gd_log2_f64(x))
+UNARY_FLOAT(erf, GD_TILE_HEAVY, gd_erf_f32(x), gd_erf_f64(x))
 
 /* Elements that are looked through for huge angles before one loop without branches does them all. */
 enum { ANGLES = 64 };
@@ -92,6 +93,26 @@ SLOPE(tanh, x == 0 ? 0 : x * ((1 - y) * (1 + y)))
 
 UNARY_FLOAT(sigmoid, GD_TILE_HEAVY, gd_sigmoid_f32(x), gd_sigmoid_f64(x))
 SLOPE(sigmoid, x == 0 ? 0 : x * (y * (1 - y)))
+
+/* ---- Activations whose slope is that of the input: (g, x), written g * f'(x), 0 where g is 0 ------------ */
+
+#define GATED(op)                                                                        \
+    UNARY_FLOAT(op, GD_TILE_HEAVY, gd_##op##_f32(x), gd_##op##_f64(x))                   \
+    GD_LOOP2(op##_bwd_f32, float, float, x == 0 ? 0 : x * gd_##op##_slope_f32(y))        \
+    GD_LOOP2(op##_bwd_f64, double, double, x == 0 ? 0 : x * gd_##op##_slope_f64(y))      \
+    GD_ELEMENTWISE(op##_bwd, 2, GD_TILE_HEAVY, op##_bwd_f32, op##_bwd_f64)
+GATED(gelu)
+GATED(gelu_tanh)
+GATED(silu)
+
+#define CURVE(type) const type beta = (type)s->attr->f[0], threshold = (type)s->attr->f[1]
+#define SOFTPLUS_BWD(suffix) x == 0 ? 0 : x * gd_softplus_slope_##suffix(y, beta, threshold)
+GD_LOOP1_WITH(softplus_f32, float, float, CURVE(float), gd_softplus_f32(x, beta, threshold))
+GD_LOOP1_WITH(softplus_f64, double, double, CURVE(double), gd_softplus_f64(x, beta, threshold))
+GD_ELEMENTWISE(softplus, 1, GD_TILE_HEAVY, softplus_f32, softplus_f64)
+GD_LOOP2_WITH(softplus_bwd_f32, float, float, CURVE(float), SOFTPLUS_BWD(f32))
+GD_LOOP2_WITH(softplus_bwd_f64, double, double, CURVE(double), SOFTPLUS_BWD(f64))
+GD_ELEMENTWISE(softplus_bwd, 2, GD_TILE_HEAVY, softplus_bwd_f32, softplus_bwd_f64)
 
 /* ---- Clamp: NaN elements pass, a NaN bound is absent, the upper bound wins ------------------- */
 

@@ -1,0 +1,226 @@
+/* elementary.h - the float32 elementary functions, written once for one number and for a vector, with the same bits.
+ * Included, without a guard, where F, K, FMA and so on are defined: by scalar.h and avx512/vmath.h. */
+
+/* exp(r) - 1 for |r| <= ln2/2. */
+INLINE F NAME(expm1_near)(F r) {
+    F q = FMA(K(GD_EXP_C4), r, K(GD_EXP_C3));
+    q = FMA(q, r, K(GD_EXP_C2));
+    q = FMA(q, r, K(GD_EXP_C1));
+    q = FMA(q, r, K(GD_EXP_C0));
+    return FMA(r * r, q, r);
+}
+
+/* exp(x + rest) = 2^n (1 + p): returns p. |x| < 170, the rest is tiny. NaN stays. */
+INLINE F NAME(exp_parts)(F x, F rest, F *n) {
+    *n = FMA(x, K(GD_LOG2E_F32), K(GD_ROUND_F32)) - K(GD_ROUND_F32);
+    F r = FMA(*n, K(-GD_LN2_HI_F32), x);
+    return NAME(expm1_near)(FMA(*n, K(-GD_LN2_LO_F32), r) + rest);
+}
+
+INLINE F NAME(exp)(F x) {
+    x = MOST(K(GD_EXP_MIN_F32), LEAST(K(GD_EXP_MAX_F32), x));
+    F n, p = NAME(exp_parts)(x, K(0.0f), &n);
+    return SCALE(p + K(1.0f), n);
+}
+
+INLINE F NAME(expm1)(F x) {
+    F n, p = NAME(exp_parts)(MOST(K(-20.0f), LEAST(K(GD_EXP_MAX_F32), x)), K(0.0f), &n); /* below -20 it is -1 */
+    const F scale = HALF_POWER(n); /* half, because n reaches 128 */
+    const F half = FMA(p, scale, scale - K(0.5f));
+    return PICK(LESS(ABS(x), K(1e-7f)), x, half + half); /* keeps -0 and denormals */
+}
+
+/* log(1+f) - f for -0.25 <= f < 0.5. */
+INLINE F NAME(log1p_minus)(F f) {
+    F p = FMA(K(GD_LOG_C7), f, K(GD_LOG_C6));
+    p = FMA(p, f, K(GD_LOG_C5));
+    p = FMA(p, f, K(GD_LOG_C4));
+    p = FMA(p, f, K(GD_LOG_C3));
+    p = FMA(p, f, K(GD_LOG_C2));
+    p = FMA(p, f, K(GD_LOG_C1));
+    p = FMA(p, f, K(GD_LOG_C0));
+    const F square = f * f;
+    return FMA(square * f, p, K(-0.5f) * square);
+}
+
+/* y, except where log x is not finite: -inf at 0, NaN below, inf at inf, NaN at NaN. */
+INLINE F NAME(log_ends)(F x, F y) {
+    y = PICK(LESS(K(0.0f), x), y, K(-INFINITY));
+    y = PICK(LESS(x, K(0.0f)), K(NAN), y);
+    return PICK(LESS(x, K(INFINITY)), y, x);
+}
+
+INLINE F NAME(log)(F x) {
+    F e, f = MANTISSA(x, &e) - K(1.0f);
+    const F y = FMA(e, K(GD_LN2_LO_F32), NAME(log1p_minus)(f));
+    return LOG_ENDS(x, FMA(e, K(GD_LN2_HI_F32), f + y));
+}
+
+INLINE F NAME(log1p)(F x) {
+    const F u = K(1.0f) + x;
+    const F lost = PICK(LESS(ABS(x), K(1.0f)), x - (u - K(1.0f)), K(1.0f) - (u - x)); /* 1 + x = u + lost, exactly */
+    F e, f = MANTISSA(u, &e) - K(1.0f);
+    F y = FMA(e, K(GD_LN2_LO_F32), NAME(log1p_minus)(f) + lost / u);
+    y = FMA(e, K(GD_LN2_HI_F32), f + y);
+    return PICK(LESS(ABS(x), K(1e-7f)), x, NAME(log_ends)(u, y)); /* keeps -0 and denormals */
+}
+
+INLINE F NAME(log2)(F x) {
+    F e, f = MANTISSA(x, &e) - K(1.0f);
+    const F y = FMA(f, K(0.442695041f), NAME(log1p_minus)(f) * K(GD_LOG2E_F32)); /* log2(1+f) - f */
+    const F sum = f + y, lost = (f - sum) + y;
+    return LOG_ENDS(x, (sum + e) + lost);
+}
+
+INLINE F NAME(tanh)(F x) {
+    const F a = ABS(x), z = x * x;
+    F p = FMA(K(GD_TANH_C4), z, K(GD_TANH_C3));
+    p = FMA(p, z, K(GD_TANH_C2));
+    p = FMA(p, z, K(GD_TANH_C1));
+    p = FMA(p, z, K(GD_TANH_C0));
+    const F small = FMA(p * z, a, a);
+    const F large = K(1.0f) - K(2.0f) / (NAME(exp)(a + a) + K(1.0f));
+    return SIGNED(PICK(LESS(a, K(GD_TANH_SMALL_F32)), small, large), x);
+}
+
+INLINE F NAME(sigmoid)(F x) {
+    const F e = NAME(exp)(-ABS(x)), y = K(1.0f) / (K(1.0f) + e);
+    return PICK(LESS(x, K(0.0f)), FMA(-e, e * y, e), y); /* e / (1 + e) = e - e^2 / (1 + e), rounded fewer times */
+}
+
+/* c1 + c2 d + ... + c6 d^5 of a table's interval: all but the constant. */
+#define PIECE(table, i, d)                                                                          \
+    FMA(FMA(FMA(FMA(FMA(LOOKUP(table, 7, i), d, LOOKUP(table, 6, i)), d, LOOKUP(table, 5, i)), d,   \
+                LOOKUP(table, 4, i)), d, LOOKUP(table, 3, i)), d, LOOKUP(table, 2, i))
+
+INLINE F NAME(erf)(F x) {
+    const F t = LEAST(K(3.999f), ABS(x)), shifted = t + K(4.0f); /* from 3.92 on it is 1 */
+    const I i = INTERVAL(shifted, 4.0f, 19);
+    const F d = t - LOOKUP(gd_erf_table, 0, i), p = PIECE(gd_erf_table, i, d);
+    return SIGNED(FMA(p, d, PICK(LESS(shifted, K(4.25f)), t, LOOKUP(gd_erf_table, 1, i))), x);
+}
+
+/* ---- Activations ---------------------------------------------------------------------------------
+ * gelu and silu are f(x) = max(x, 0) - rest(|x|), and f'(x) = 1 - f'(-x): all that is to be computed is the left half,
+ * to its very end, where products of two small numbers would be too small before the whole is. */
+
+INLINE F NAME(positive)(F x) { return PICK(LESS(x, K(0.0f)), K(-0.0f), x); }
+
+/* exp(-t^2/2) = 2^n (1 + p) for 0 <= t <= GD_GELU_END_F32; Phi(-t) is that times (the returned c + *rest). */
+INLINE F NAME(gelu_parts)(F t, F *rest, F *p, F *n) {
+    const F square = t * t;
+    *p = NAME(exp_parts)(K(-0.5f) * square, K(-0.5f) * ROUNDED_AWAY(t, t, square), n);
+    const I i = INTERVAL(t + K(1.0f), 1.0f, 21);
+    const F d = t - LOOKUP(gd_mills_table, 0, i);
+    *rest = PIECE(gd_mills_table, i, d) * d;
+    return LOOKUP(gd_mills_table, 1, i);
+}
+
+INLINE F NAME(gelu)(F x) {
+    const F t = LEAST(K(GD_GELU_END_F32), ABS(x));
+    F rest, p, n, c = NAME(gelu_parts)(t, &rest, &p, &n);
+    const F y = t * c, low = FMA(t, rest, ROUNDED_AWAY(t, c, y)); /* t (c + rest) = y + low */
+    return NAME(positive)(x) - SCALE(y + FMA(y, p, FMA(low, p, low)), n);
+}
+
+/* Phi(x) + x phi(x), phi the density. */
+INLINE F NAME(gelu_slope)(F x) {
+    const F t = LEAST(K(GD_GELU_END_F32), ABS(x));
+    F rest, p, n, c = NAME(gelu_parts)(t, &rest, &p, &n);
+    F y = FMA(t, K(-0.398942280f), c) + rest;
+    y = SCALE(FMA(y, p, y), n);
+    return PICK(LESS(x, K(0.0f)), y, K(1.0f) - y);
+}
+
+/* t e / (1 + e) for e = 2^n (1 + p): a quotient that is put right by what the roundings of both sides left. */
+INLINE F NAME(gated_rest)(F t, F p, F n) {
+    const F e = SCALE(p + K(1.0f), n), sum = e + K(1.0f), sum_low = e - (sum - K(1.0f));
+    const F top = FMA(t, p, t), top_low = FMA(t, p, t - top);
+    const F inverse = K(1.0f) / sum, y = top * inverse;
+    return SCALE(FMA(FMA(-y, sum_low, top_low + LEFT(top, y, sum)), inverse, y), n);
+}
+
+/* The slope of x sigmoid(z) at x, from e = exp(-|z|) = 2^n (1 + p) and the slope dz of z. */
+INLINE F NAME(gated_slope)(F x, F t, F p, F n, F dz) {
+    const F m = p + K(1.0f), share = K(1.0f) / (SCALE(m, n) + K(1.0f));
+    const F y = SCALE(m * share * FMA(-t * share, dz, K(1.0f)), n);
+    return PICK(LESS(x, K(0.0f)), y, K(1.0f) - y);
+}
+
+INLINE F NAME(gelu_tanh)(F x) {
+    const F t = LEAST(K(GD_GELU_TANH_END_F32), ABS(x));
+    F n, r = NAME(gelu_exponent)(t, &n);
+    return NAME(positive)(x) - NAME(gated_rest)(t, NAME(expm1_near)(r), n);
+}
+INLINE F NAME(gelu_tanh_slope)(F x) {
+    const F t = LEAST(K(GD_GELU_TANH_END_F32), ABS(x));
+    F n, r = NAME(gelu_exponent)(t, &n);
+    const F dz = FMA(t * t, K(3.0f * (float)GD_GELU_B), K((float)GD_GELU_A));
+    return NAME(gated_slope)(x, t, NAME(expm1_near)(r), n, dz);
+}
+
+INLINE F NAME(silu)(F x) {
+    const F t = LEAST(K(GD_SILU_END_F32), ABS(x));
+    F n, p = NAME(exp_parts)(-t, K(0.0f), &n);
+    return NAME(positive)(x) - NAME(gated_rest)(t, p, n);
+}
+INLINE F NAME(silu_slope)(F x) {
+    const F t = LEAST(K(GD_SILU_END_F32), ABS(x));
+    F n, p = NAME(exp_parts)(-t, K(0.0f), &n);
+    return NAME(gated_slope)(x, t, p, n, K(1.0f));
+}
+
+/* log(1 + exp(beta x)) / beta; x where beta x is above the threshold. */
+INLINE F NAME(softplus)(F x, F beta, F threshold) {
+    const F z = x * beta, t = ABS(z);
+    const F low = PICK(LESS(t, K(128.0f)), ROUNDED_AWAY(x, beta, z), K(0.0f));
+    const F negative = PICK(LESS(z, K(0.0f)), low, -low);
+    F n, p = NAME(exp_parts)(-LEAST(K(128.0f), t), negative, &n);
+    const F m = p + K(1.0f), e = SCALE(m, n), e_low = SCALE(p - (m - K(1.0f)), n);
+    F q = FMA(K(GD_LOG1P_C9), e, K(GD_LOG1P_C8));
+    q = FMA(q, e, K(GD_LOG1P_C7));
+    q = FMA(q, e, K(GD_LOG1P_C6));
+    q = FMA(q, e, K(GD_LOG1P_C5));
+    q = FMA(q, e, K(GD_LOG1P_C4));
+    q = FMA(q, e, K(GD_LOG1P_C3));
+    q = FMA(q, e, K(GD_LOG1P_C2));
+    q = FMA(q, e, K(GD_LOG1P_C1));
+    q = FMA(q, e, K(GD_LOG1P_C0));
+    const F curved = FMA(e * e, q, e_low * FMA(e, K(-0.485f), K(0.97f))); /* log(1+e) - e; the slope is about 1 / (1+e) */
+    const F line = PICK(LESS(z, K(0.0f)), K(0.0f), z), sum = line + e, part = sum - line;
+    const F sum_low = (line - (sum - part)) + (e - part); /* line + e = sum + sum_low, exactly */
+    return PICK(LESS(threshold, z), x, (sum + (sum_low + curved)) / beta);
+}
+INLINE F NAME(softplus_slope)(F x, F beta, F threshold) {
+    const F z = x * beta;
+    return PICK(LESS(threshold, z), K(1.0f), NAME(sigmoid)(z));
+}
+
+#undef PIECE
+#undef F
+#undef NAME
+#undef INLINE
+#undef K
+#undef FMA
+#undef LESS
+#undef PICK
+#undef LEAST
+#undef MOST
+#undef ABS
+#undef SIGNED
+#undef SCALE
+#undef HALF_POWER
+#undef ROUNDED_AWAY
+#undef LEFT
+#undef MANTISSA
+#undef LOG_ENDS
+#undef I
+#undef INTERVAL
+#undef LOOKUP
+#undef D
+#undef DNAME
+#undef DK
+#undef DFMA
+#undef DBITS
+#undef DBITS_OF
+#undef DPICK_BIT
