@@ -19,7 +19,7 @@ from gradino._version import __version__ as __version__
 from gradino.arena import Arena, ArenaStats, active_arena, memory_stats, permanent_arena, step_arena
 from gradino.config import get_num_threads, set_num_threads, show_config
 from gradino.devices import device
-from gradino.dtypes import bool_, dtype, float32, float64, int32, int64
+from gradino.dtypes import bfloat16, bool_, dtype, float16, float32, float64, int32, int64, promote_types
 from gradino.errors import (
     ArenaError,
     DeviceError,
@@ -44,14 +44,16 @@ e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 bool = bool_  # noqa: A001
 float = float32  # noqa: A001
 double = float64
+half = float16
 long = int64
 int = int32  # noqa: A001
 
 __all__ = [
     "Arena", "ArenaError", "ArenaStats", "DTypeError", "DeviceError", "DivisionByZeroError", "FileFormatError", "Generator", "GradinoError",
     "InvalidValueError", "OutOfMemoryError", "OutOfRangeError", "ShapeError", "StaleTensorError", "Tensor", "active_arena", "autograd",
-    "bool", "device", "double", "dtype", "e", "enable_grad", "float", "float32", "float64", "get_num_threads", "inf", "inference_mode",
-    "int", "int32", "int64", "is_grad_enabled", "load", "load_checkpoint", "long", "memory_stats", "nan", "nn", "no_grad", "optim",
-    "permanent_arena", "pi", "save", "save_checkpoint", "set_grad_enabled", "set_num_threads", "show_config", "step_arena",
+    "bfloat16", "bool", "device", "double", "dtype", "e", "enable_grad", "float", "float16", "float32", "float64", "get_num_threads",
+    "half", "inf", "inference_mode", "int", "int32", "int64", "is_grad_enabled", "load", "load_checkpoint", "long", "memory_stats", "nan",
+    "nn", "no_grad", "optim", "permanent_arena", "pi", "promote_types", "save", "save_checkpoint", "set_grad_enabled", "set_num_threads",
+    "show_config", "step_arena",
 ]  # fmt: skip
 __all__ += factories.__all__ + functions.__all__

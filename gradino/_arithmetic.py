@@ -8,7 +8,7 @@ import numpy as np
 
 from gradino._core import as_float, binary, handle_of, unary, whole_number, wrap
 from gradino._lib import lib, op_id, raise_error
-from gradino.dtypes import bool_
+from gradino.dtypes import FLOAT_CODES, bool_
 from gradino.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ _FLOORDIV, _REMAINDER = op_id("floor_divide"), op_id("remainder")
 _MAXIMUM, _MINIMUM = op_id("maximum"), op_id("minimum")
 _EQ, _NE, _LT, _LE, _GT, _GE = op_id("eq"), op_id("ne"), op_id("lt"), op_id("le"), op_id("gt"), op_id("ge")
 _AND, _OR, _XOR = op_id("logical_and"), op_id("logical_or"), op_id("logical_xor")
-_FLOATS = (lib.GD_FLOAT32, lib.GD_FLOAT64)
 _NAN = float("nan")
 
 
@@ -98,7 +97,7 @@ class Arithmetic:
 
     def __invert__(self: Tensor) -> Tensor:
         code = lib.gd_dtype_of(self._h)
-        if code in _FLOATS:
+        if code in FLOAT_CODES:
             raise DTypeError(f"~: for bool and integer tensors; this one is {self.dtype}")
         return unary(_NOT, self) if code == lib.GD_BOOL else -1 - self  # two's complement
 
@@ -369,5 +368,5 @@ def _is_plain(a: Tensor, bound: Any) -> bool:
     if bound is None:
         return True
     if isinstance(bound, float):
-        return bound == bound and lib.gd_dtype_of(a._h) in _FLOATS
+        return bound == bound and lib.gd_dtype_of(a._h) in FLOAT_CODES
     return isinstance(bound, int) and abs(bound) <= 2**53

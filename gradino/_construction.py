@@ -8,7 +8,8 @@ import numpy as np
 
 from gradino import dtypes
 from gradino._core import tensor_type, whole_number, wrap
-from gradino._lib import ffi, lib, raise_error
+from gradino._lib import check, ffi, lib, raise_error
+from gradino.arena import step_arena
 from gradino.dtypes import dtype
 from gradino.errors import DTypeError, ShapeError
 from gradino.grad_mode import no_grad
@@ -47,11 +48,23 @@ def from_data(data: Any, dtype: Any = None) -> int:
             if isinstance(number, int):
                 whole_number("tensor", number, dtypes.int64 if wanted.is_floating_point else wanted)  # raises: int64 had no room
         raise DTypeError(f"tensor: cannot make a tensor of {type(data).__name__} values of NumPy dtype {array.dtype}: they must be numbers")
+    if wanted.numpy is None or (wanted is dtypes.float16 and array.dtype != wanted.numpy):
+        return _rounded(array, wanted)
     if array.dtype != wanted.numpy:
         array = _converted(array, wanted, checked=not is_array)
     array = np.ascontiguousarray(array).reshape(array.shape)
     handle = lib.gd_from_data(array.ndim, array.shape, wanted.code, ffi.from_buffer(array))
     return int(handle) or raise_error()
+
+
+def _rounded(array: np.ndarray[Any, Any], wanted: dtype) -> int:
+    """Handle of bfloat16 or float16 numbers, each rounded once; NumPy lacks the one and rounds twice to the other."""
+    if array.dtype not in dtypes.NUMPY:
+        array = array.astype(np.float64 if array.dtype.kind == "f" or array.dtype == np.uint64 else np.int64)
+    handle = int(lib.gd_empty(array.ndim, array.shape, wanted.code)) or raise_error()
+    with step_arena():
+        check(lib.gd_copy_in(handle, from_data(array)))
+    return handle
 
 
 _DOUBLES = frozenset((np.float64, dtypes.float64, dtypes.float64.numpy))

@@ -43,4 +43,4 @@ def _op_name(op: int) -> str:
 
 
 def _edges(t: Tensor, shape: tuple[int, ...]) -> np.ndarray:
-    return t._array() if np.prod(shape, dtype=float) <= _THRESHOLD else t.numpy()
+    return t._array() if t.dtype.numpy is None or np.prod(shape, dtype=float) <= _THRESHOLD else t.numpy()

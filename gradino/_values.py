@@ -10,16 +10,14 @@ import numpy as np
 from gradino import devices, dtypes
 from gradino._core import tensor_type, wrap
 from gradino._lib import check, ffi, lib, raise_error
-from gradino.arena import owner_of
-from gradino.dtypes import BY_CODE
+from gradino.arena import owner_of, step_arena
+from gradino.dtypes import BY_CODE, FLOAT_CODES
 from gradino.errors import DTypeError, GradinoError, ShapeError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
 
 __all__ = ["Values"]
-
-_FLOATS = (lib.GD_FLOAT32, lib.GD_FLOAT64)
 
 
 class Values:
@@ -32,7 +30,7 @@ class Values:
         """The only element as a Python number."""
         h = self._h
         code = lib.gd_dtype_of(h)
-        if code in _FLOATS:
+        if code in FLOAT_CODES:
             value = lib.gd_item_float(h)
             if value != value and lib.gd_last_status() < 0:
                 raise_error()
@@ -50,6 +48,9 @@ class Values:
 
     def _array(self: Tensor) -> np.ndarray[Any, Any]:
         info = self._info()
+        if BY_CODE[info.dtype].numpy is None:  # every bfloat16 is a float32
+            with step_arena():
+                return self.detach().float()._array()
         out = np.empty(ffi.unpack(info.shape, info.rank), BY_CODE[info.dtype].numpy)
         check(lib.gd_copy_out(self._h, ffi.from_buffer(out), out.nbytes))
         return out
@@ -58,16 +59,18 @@ class Values:
         """A NumPy array over the same memory; it stays valid after the arena is reset.
 
         The gradient of a parameter lives in memory that the next backward writes again, so
-        for it the result is a read-only copy.
+        for it the result is a read-only copy. NumPy has no bfloat16: take ``.float().numpy()``.
         """
         info = self._info()
         if info.requires_grad:
             raise GradinoError("numpy: the tensor requires grad; use tensor.detach().numpy()")
+        d = BY_CODE[info.dtype]
+        if d.numpy is None:
+            raise DTypeError(f"numpy: NumPy has no {d.name}; use tensor.float().numpy()")
         if info.is_grad_buffer:
             copy = self._array()
             copy.flags.writeable = False
             return copy
-        d = BY_CODE[info.dtype]
         shape: list[int] = ffi.unpack(info.shape, info.rank)
         if info.numel == 0:
             return np.empty(shape, d.numpy)
@@ -170,6 +173,14 @@ class Values:
     def double(self: Tensor) -> Tensor:
         """As float64."""
         return self.to(dtypes.float64)
+
+    def half(self: Tensor) -> Tensor:
+        """As float16."""
+        return self.to(dtypes.float16)
+
+    def bfloat16(self: Tensor) -> Tensor:
+        """As bfloat16."""
+        return self.to(dtypes.bfloat16)
 
     def long(self: Tensor) -> Tensor:
         """As int64."""

@@ -1,4 +1,4 @@
-"""Element types: ``float32`` (the default), ``float64``, ``int64``, ``int32``, ``bool``."""
+"""Element types: ``float32`` (the default), ``float64``, ``bfloat16``, ``float16``, ``int64``, ``int32``, ``bool``."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import numpy as np
 
 from gradino.errors import DTypeError
 
-__all__ = ["dtype", "float32", "float64", "int64", "int32", "bool_", "from_numpy_dtype", "resolve"]
+__all__ = ["dtype", "float32", "float64", "int64", "int32", "bool_", "bfloat16", "float16", "from_numpy_dtype", "promote_types", "resolve"]
 
 
 class dtype:  # noqa: N801  (PyTorch's name)
-    """One element type. ``itemsize`` is in bytes."""
+    """One element type. ``itemsize`` is in bytes; ``numpy`` is NumPy's equal, None for bfloat16, which it lacks."""
 
     __slots__ = ("name", "code", "itemsize", "is_floating_point", "numpy")
     is_floating_point: bool
+    numpy: Any
 
-    def __init__(self, name: str, code: int, numpy: Any) -> None:
+    def __init__(self, name: str, code: int, numpy: Any, itemsize: int = 2) -> None:
         self.name = name
         self.code = code
-        self.numpy = np.dtype(numpy)
-        self.itemsize = self.numpy.itemsize
-        self.is_floating_point = self.numpy.kind == "f"
+        self.numpy = None if numpy is None else np.dtype(numpy)
+        self.itemsize = itemsize if self.numpy is None else self.numpy.itemsize
+        self.is_floating_point = self.numpy is None or self.numpy.kind == "f"
 
     def __repr__(self) -> str:
         return f"gradino.{self.name}"
@@ -36,10 +37,14 @@ float64 = dtype("float64", 1, np.float64)
 int64 = dtype("int64", 2, np.int64)
 int32 = dtype("int32", 3, np.int32)
 bool_ = dtype("bool", 4, np.bool_)
+bfloat16 = dtype("bfloat16", 5, None)
+float16 = dtype("float16", 6, np.float16)
 
-BY_CODE = (float32, float64, int64, int32, bool_)
+BY_CODE = (float32, float64, int64, int32, bool_, bfloat16, float16)
+FLOAT_CODES = frozenset(d.code for d in BY_CODE if d.is_floating_point)
+HALVES = (bfloat16, float16)
 _BY_NAME = {d.name: d for d in BY_CODE}
-_BY_NUMPY = {d.numpy: d for d in BY_CODE}
+_BY_NUMPY = {d.numpy: d for d in BY_CODE if d.numpy is not None}
 NUMPY = frozenset(_BY_NUMPY)  # NumPy's dtypes that have an equal here
 _BY_PYTHON = {float: float64, int: int64, bool: bool_}
 
@@ -57,6 +62,22 @@ def resolve(value: Any) -> dtype:
     if found is None:
         raise DTypeError(f"dtype {value!r} is not supported: use one of {', '.join(_BY_NAME)}")
     return found
+
+
+def promote_types(type1: Any, type2: Any) -> dtype:
+    """The dtype of a result that two tensors of these dtypes make.
+
+    >>> import gradino as gd
+    >>> gd.promote_types(gd.bfloat16, gd.float16)
+    gradino.float32
+    """
+    a, b = resolve(type1), resolve(type2)
+    if a is not b and a in HALVES and b in HALVES:
+        return float32
+    return max(a, b, key=_WIDTHS.index)
+
+
+_WIDTHS = (bool_, int32, int64, bfloat16, float16, float32, float64)
 
 
 def from_numpy_dtype(value: Any) -> dtype:

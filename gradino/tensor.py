@@ -261,7 +261,7 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
         return self if handle == self._h else wrap(handle)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._array(), self.requires_grad)
+        return _rebuild, (self._array(), self.requires_grad, self.dtype)
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
         if not self.is_leaf:
@@ -278,8 +278,8 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
         return cls(source, requires_grad=source.requires_grad)
 
 
-def _rebuild(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
-    return Tensor(array, requires_grad=requires_grad)
+def _rebuild(array: np.ndarray[Any, Any], requires_grad: bool, dtype: Any = None) -> Tensor:
+    return Tensor(array, dtype, requires_grad)
 
 
 _core.set_tensor_type(Tensor)

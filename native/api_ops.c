@@ -9,7 +9,8 @@
 static int category(int dtype) { return dtype == GD_BOOL ? 0 : gd_is_float(dtype) ? 2 : 1; }
 
 static int wider(int a, int b) {
-    static const int order[GD_DTYPES] = {[GD_BOOL] = 0, [GD_INT32] = 1, [GD_INT64] = 2, [GD_FLOAT32] = 3, [GD_FLOAT64] = 4};
+    static const int order[GD_DTYPES] = {[GD_BOOL] = 0, [GD_INT32] = 1, [GD_INT64] = 2, [GD_BFLOAT16] = 3, [GD_FLOAT16] = 3, [GD_FLOAT32] = 4, [GD_FLOAT64] = 5};
+    if (gd_is_half(a) && gd_is_half(b) && a != b) return GD_FLOAT32;
     return order[a] >= order[b] ? a : b;
 }
 
@@ -40,6 +41,14 @@ static int bool_op(int op) {
     }
 }
 
+/* Arithmetic of bfloat16 and float16 takes numbers as they are, as PyTorch's does; other ops round them first. */
+int gd_number_dtype(int op, int dtype) {
+    gd_status (*rule)(gd_shape_call *) = gd_ops[op].shape;
+    return rule == gd_shape_binary || rule == gd_shape_binary_float || rule == gd_shape_same ? gd_dtype_inside(dtype) : dtype;
+}
+
+static bool is_number(const gd_node *n) { return n->flags & GD_WEAK && n->v.dtype == GD_FLOAT32; }
+
 static gd_tensor binary(int op, gd_tensor a, gd_tensor b, gd_node *na, gd_node *nb) {
     int dtype = na->v.dtype == nb->v.dtype ? na->v.dtype : promote(na, nb);
     gd_status (*rule)(gd_shape_call *) = gd_ops[op].shape;
@@ -54,6 +63,7 @@ static gd_tensor binary(int op, gd_tensor a, gd_tensor b, gd_node *na, gd_node *
     }
     if (rule == gd_shape_binary_float && !gd_is_float(dtype)) dtype = GD_FLOAT32;
     if (na->v.dtype == dtype && nb->v.dtype == dtype) return gd_record(op, (gd_tensor[]){a, b}, 2, NULL, NULL);
+    if (gd_number_dtype(op, dtype) != dtype && (is_number(na) || is_number(nb))) return gd_record(op, (gd_tensor[]){a, b}, 2, NULL, NULL);
     gd_start start = gd_here();
     a = gd_cast(a, dtype);
     b = a ? gd_cast(b, dtype) : 0;
@@ -99,7 +109,7 @@ gd_tensor gd_binary_scalar(int op, gd_tensor a, double value, int64_t ivalue, in
         return 0;
     }
     gd_start start = gd_here();
-    gd_tensor s = gd_scalar(value, ivalue, dtype);
+    gd_tensor s = gd_scalar(value, ivalue, gd_number_dtype(op, dtype));
     gd_node *ns = gd_node_of(s, gd_ops[op].name);
     if (!ns) return 0;
     return gd_or_return(start, reversed ? binary(op, s, a, ns, na) : binary(op, a, s, na, ns));
@@ -232,7 +242,7 @@ static gd_tensor random_factory(int op, int64_t rank, const int64_t *shape, int 
 
 static bool need_float(int dtype, const char *who) {
     if (gd_is_float(dtype)) return true;
-    gd_fail(GD_ERR_DTYPE, "%s: dtype is %s, must be float32 or float64", who, gd_dtype_name(dtype));
+    gd_fail(GD_ERR_DTYPE, "%s: dtype is %s, must be floating point", who, gd_dtype_name(dtype));
     return false;
 }
 

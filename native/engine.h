@@ -236,7 +236,7 @@ void gd_node_retag(gd_node *n);
 static inline const int64_t *gd_logical_shape(const gd_view *v) { return v->shape + GD_DIMS - v->rank; }
 static inline const char *gd_text_view(const gd_view *v) { return gd_text_shape(v->rank, gd_logical_shape(v)); }
 const char *gd_dtype_name(int dtype);
-static inline bool gd_is_float(int dtype) { return dtype == GD_FLOAT32 || dtype == GD_FLOAT64; }
+static inline bool gd_is_float(int dtype) { return dtype <= GD_FLOAT64 || gd_is_half(dtype); }
 /* Fills shape, strides (contiguous), rank, dtype; checks that the byte size fits. `who` names the op. */
 gd_status gd_view_init(gd_view *v, int64_t rank, const int64_t *shape, int dtype, const char *who);
 /* A new tensor in an arena, contents undefined; NULL with an error set. */
@@ -249,7 +249,7 @@ bool gd_views_overlap(const gd_view *a, const gd_view *b);
 int64_t gd_dim(const gd_view *v, int64_t dim, const char *who);
 
 /* ---- Ops ------------------------------------------------------------------------------------------------ */
-enum gd_op_flag { GD_OP_VIEW = 1, GD_OP_EW = 2, GD_OP_INTERNAL = 4, GD_OP_OPTIONAL = 8 /* some inputs may be absent */ };
+enum gd_op_flag { GD_OP_VIEW = 1, GD_OP_EW = 2, GD_OP_INTERNAL = 4, GD_OP_OPTIONAL = 8 /* some inputs may be absent */, GD_OP_HALF = 16 };
 enum { GD_VARIADIC = -1, GD_SAVES_OUT = 1 << 16 /* the first output; << k: the k-th */ };
 
 /* What a shape rule sees and fills. */
@@ -289,8 +289,15 @@ gd_tensor gd_record(int op, const gd_tensor *in, int64_t nin, const gd_attr *att
 enum { GD_FEW_INPUTS = 16 }; /* lists of so many tensors stand on the stack, longer ones in the arena */
 /* Bytes of the arena for the duration of a call (they stay there until the next reset); NULL with an error set. */
 void *gd_scratch(gd_arena *a, int64_t bytes);
+/* The dtype in which a number is made that op combines with a tensor of `dtype`. */
+int gd_number_dtype(int op, int dtype);
 /* Runs a kernel on views, without nodes. */
 void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr);
+/* bfloat16 and float16 (half.c): bytes of workspace of a call, from what the shape rule says; a kernel on views of
+ * which some are such; and an update of parameters that are. */
+int64_t gd_half_workspace(int op, const gd_shape_call *c);
+void gd_half_run(int op, const gd_args *a, int64_t own_workspace);
+void gd_half_optim(gd_optim_op op, const gd_optim_args *a);
 /* A copy of src's elements into dst (same shape or broadcast), casting. No versions, no graph. */
 void gd_copy_view(gd_view *dst, const gd_view *src);
 /* The same where both may share memory: through a copy. */

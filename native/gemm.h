@@ -23,13 +23,13 @@ typedef struct gd_gemm_args {
     int64_t c_rs;
     const void *bias; /* n values or NULL; not together with accumulate */
     bool accumulate;
-    uint8_t dtype; /* GD_FLOAT32 or GD_FLOAT64 */
+    uint8_t dtype; /* GD_FLOAT32 or GD_FLOAT64; bfloat16 and float16 come as float32, see half.c */
 } gd_gemm_args;
 
 /* Bytes at the start of linear's workspace for a bias that does not lie side by side. */
 static inline int64_t gd_linear_bias_bytes(const gd_view *bias) {
     if (!bias || bias->strides[3] == 1 || bias->shape[3] == 1) return 0;
-    return (bias->shape[3] * gd_dtype_bytes(bias->dtype) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+    return (bias->shape[3] * gd_dtype_bytes(gd_dtype_inside(bias->dtype)) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
 }
 
 #pragma GCC visibility push(hidden)

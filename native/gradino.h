@@ -38,7 +38,9 @@ enum {
     GD_ERR_ZERO_DIVISION = -10
 };
 
-typedef enum gd_dtype { GD_FLOAT32 = 0, GD_FLOAT64 = 1, GD_INT64 = 2, GD_INT32 = 3, GD_BOOL = 4, GD_DTYPES = 5 } gd_dtype;
+typedef enum gd_dtype {
+    GD_FLOAT32 = 0, GD_FLOAT64 = 1, GD_INT64 = 2, GD_INT32 = 3, GD_BOOL = 4, GD_BFLOAT16 = 5, GD_FLOAT16 = 6, GD_DTYPES = 7
+} gd_dtype;
 
 /* A tensor: a generation-tagged index, not a pointer. 0 is no tensor. Copy freely, nothing to free. */
 typedef uint64_t gd_tensor;

@@ -80,8 +80,12 @@ static inline int64_t gd_numel(const gd_view *v) {
     return v->shape[0] * v->shape[1] * v->shape[2] * v->shape[3];
 }
 
+/* bfloat16 and float16, in which nothing is computed: float32 is. */
+static inline bool gd_is_half(int dtype) { return dtype >= GD_BFLOAT16; }
+static inline int gd_dtype_inside(int dtype) { return gd_is_half(dtype) ? GD_FLOAT32 : dtype; }
+
 static inline int64_t gd_dtype_bytes(int dtype) {
-    static const uint8_t bytes[] = {4, 8, 8, 4, 1};
+    static const uint8_t bytes[] = {4, 8, 8, 4, 1, 2, 2};
     return bytes[dtype];
 }
 

@@ -139,7 +139,9 @@ static void update(const gd_optimizer *o, const gd_hyper *h, const gd_param *p, 
                        .beta2 = h->beta2, .eps = h->eps, .weight_decay = h->weight_decay, .sgd_momentum = h->momentum, .dampening = h->dampening,
                        .bias_correction1 = 1 - pow(h->beta1, (double)step), .bias_correction2 = 1 - pow(h->beta2, (double)step), .dtype = p->dtype,
                        .nesterov = h->nesterov != 0, .maximize = h->maximize != 0, .decoupled_decay = o->kind == GD_ADAMW, .first_step = first};
-    gd_optim_kernel_now(o->kind == GD_SGD ? GD_OPTIM_sgd : GD_OPTIM_adam)(&a);
+    gd_optim_op op = o->kind == GD_SGD ? GD_OPTIM_sgd : GD_OPTIM_adam;
+    if (gd_is_half(a.dtype)) gd_half_optim(op, &a);
+    else gd_optim_kernel_now(op)(&a);
 }
 
 /* Whether b follows a in the slab and takes the very same update, so both are one run. */

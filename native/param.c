@@ -144,7 +144,7 @@ gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
     gd_arena *a = gd_arena_permanent();
     if (!src || !a) return 0;
     if (!gd_is_float(src->v.dtype)) {
-        gd_fail(GD_ERR_DTYPE, "Parameter: %s values cannot be trained: use float32 or float64", gd_dtype_name(src->v.dtype));
+        gd_fail(GD_ERR_DTYPE, "Parameter: %s values cannot be trained: use a floating point dtype", gd_dtype_name(src->v.dtype));
         return 0;
     }
     gd_view v;

@@ -6,7 +6,11 @@
 void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr) {
     static const gd_attr none;
     gd_args args = {.in = in, .out = out, .attr = attr ? attr : &none, .nin = nin, .nout = nout};
-    gd_ops[op].kernel[gd_current_isa()](&args);
+    bool halves = false;
+    for (int k = 0; k < nin; k++) halves |= gd_is_half(in[k]->dtype);
+    for (int k = 0; k < nout; k++) halves |= gd_is_half(out[k]->dtype);
+    if (halves) gd_half_run(op, &args, 0);
+    else gd_ops[op].kernel[gd_current_isa()](&args);
 }
 
 void gd_copy_view(gd_view *dst, const gd_view *src) {
@@ -80,12 +84,13 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     gd_attr attr;
     if (attr_in) attr = *attr_in;
     else memset(&attr, 0, sizeof attr);
-    bool any_grad = false;
+    bool any_grad = false, halves = false;
     for (int64_t k = 0; k < nin; k++) {
         nodes[k] = NULL;
         if (!in[k] && row->flags & GD_OP_OPTIONAL) continue; /* its shape rule knows which */
         if (!(nodes[k] = gd_node_of(in[k], row->name))) return 0;
         any_grad |= (nodes[k]->flags & GD_REQUIRES_GRAD) != 0;
+        halves |= gd_is_half(nodes[k]->v.dtype);
     }
     gd_shape_call c;
     c.name = row->name;
@@ -98,6 +103,9 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     c.op = op;
     gd_parallel_refresh(); /* from here to the kernel the width stays: workspace is sized by it */
     if (row->shape(&c) < 0) return 0;
+    halves |= gd_is_half(c.out[0].dtype);
+    const int64_t own_workspace = c.workspace;
+    if (halves) c.workspace = gd_half_workspace(op, &c);
 
     gd_arena *a = gd_arena_active();
     bool view = (row->flags & GD_OP_VIEW) != 0;
@@ -112,7 +120,8 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
         gd_view *out_views[GD_MAX_OUT];
         for (int k = 0; k < c.nout; k++) out_views[k] = &outs[k]->v;
         gd_args args = {.in = (const gd_view *const *)nodes, .out = out_views, .attr = &attr, .workspace = workspace, .nin = (int)nin, .nout = c.nout};
-        row->kernel[gd_current_isa()](&args);
+        if (halves) gd_half_run(op, &args, own_workspace);
+        else row->kernel[gd_current_isa()](&args);
         if (workspace) gd_arena_drop_bytes(a, workspace, after);
     }
     if (recording) {

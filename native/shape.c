@@ -48,7 +48,7 @@ gd_status gd_shape_broadcast(gd_shape_call *c, int first, int count, int dtype) 
 
 gd_status gd_shape_need_float(const gd_shape_call *c, int k) {
     if (gd_is_float(gd_in(c, k)->dtype)) return GD_OK;
-    return gd_fail(GD_ERR_DTYPE, "%s: input %d is %s, but must be float32 or float64", c->name, k, gd_dtype_name(gd_in(c, k)->dtype));
+    return gd_fail(GD_ERR_DTYPE, "%s: input %d is %s, but must be floating point", c->name, k, gd_dtype_name(gd_in(c, k)->dtype));
 }
 
 gd_status gd_shape_need_same_dtype(const gd_shape_call *c, int i, int j) {
@@ -109,12 +109,17 @@ gd_status gd_shape_cast(gd_shape_call *c) {
 
 gd_status gd_shape_same(gd_shape_call *c) { /* gradients and slopes */
     GD_TRY(gd_shape_need_float(c, 0));
-    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
-    return gd_shape_broadcast(c, 0, 2, gd_in(c, 0)->dtype);
+    return gd_shape_binary(c);
+}
+
+/* A number that stands in float32 beside bfloat16 or float16, so that it is not rounded. */
+static bool is_number_beside(const gd_shape_call *c, int k, int other) {
+    return c->in[k]->flags & GD_WEAK && gd_in(c, k)->dtype == GD_FLOAT32 && gd_is_half(gd_in(c, other)->dtype);
 }
 
 gd_status gd_shape_binary(gd_shape_call *c) {
-    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
+    if (is_number_beside(c, 0, 1)) return gd_shape_broadcast(c, 0, 2, gd_in(c, 1)->dtype);
+    if (!is_number_beside(c, 1, 0)) GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
     return gd_shape_broadcast(c, 0, 2, gd_in(c, 0)->dtype);
 }
 

@@ -96,8 +96,8 @@ gd_status gd_shape_cross_entropy(gd_shape_call *c) {
         GD_TRY(gd_shape_check_range(c, t, 0, classes, c->attr->i[0], "label"));
     }
     GD_TRY(gd_shape_out(c, 0, c->attr->i[1] == 0 ? 1 : 0, &n, x->dtype));
-    GD_TRY(gd_shape_out(c, 1, 1, &n, x->dtype));
-    return gd_shape_out(c, 2, 0, NULL, x->dtype);
+    GD_TRY(gd_shape_out(c, 1, 1, &n, gd_dtype_inside(x->dtype)));
+    return gd_shape_out(c, 2, 0, NULL, gd_dtype_inside(x->dtype));
 }
 
 /* Recorded only by vjp_cross_entropy; checked so that no caller of gd_call can make a kernel leave its buffers. */
@@ -110,8 +110,10 @@ gd_status gd_shape_cross_entropy_bwd(gd_shape_call *c) {
                 gd_numel(g) == (c->attr->i[1] == 0 ? x->shape[2] : 1) && (!c->in[3] || gd_numel(gd_in(c, 3)) == x->shape[3]) &&
                 (gd_is_float(t->dtype) ? gd_same_shape(t, x) : gd_numel(t) == x->shape[2] && t->rank == 1);
     if (!fits) return gd_fail(GD_ERR_SHAPE, "cross_entropy_bwd: its inputs do not belong together");
-    for (int k = 0; k < 6; k++)
+    for (int k = 0; k < 4; k++)
         if (c->in[k] && (k != 2 || gd_is_float(t->dtype))) GD_TRY(gd_shape_need_same_dtype(c, 1, k));
+    for (int k = 4; k < 6; k++) /* the statistics */
+        if (gd_in(c, k)->dtype != gd_dtype_inside(x->dtype)) return gd_fail(GD_ERR_DTYPE, "cross_entropy_bwd: its inputs do not belong together");
     if (!gd_is_float(t->dtype)) {
         GD_TRY(gd_shape_need_int64(c, 2));
         GD_TRY(gd_shape_check_range(c, t, 0, x->shape[3], c->attr->i[0], "label"));
@@ -154,7 +156,7 @@ gd_status gd_shape_matmul(gd_shape_call *c) {
         shape[d] = a->shape[d] == 1 ? b->shape[d] : a->shape[d];
     }
     int64_t rank = a->rank > b->rank ? a->rank : b->rank;
-    c->workspace = gd_is_float(a->dtype) ? gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], a->shape[3], a->dtype) : 0;
+    c->workspace = gd_is_float(a->dtype) ? gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], a->shape[3], gd_dtype_inside(a->dtype)) : 0;
     return gd_shape_out(c, 0, rank, shape + GD_DIMS - rank, a->dtype);
 }
 
@@ -171,7 +173,7 @@ gd_status gd_shape_linear(gd_shape_call *c) {
     if (b && (b->rank != 1 || b->shape[3] != w->shape[2]))
         return gd_fail(GD_ERR_SHAPE, "linear: bias is %s, must be (%lld,)", gd_text_view(b), (long long)w->shape[2]);
     int64_t shape[GD_DIMS] = {x->shape[0], x->shape[1], x->shape[2], w->shape[2]};
-    c->workspace = gd_linear_bias_bytes(b) + gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], x->shape[3], x->dtype);
+    c->workspace = gd_linear_bias_bytes(b) + gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], x->shape[3], gd_dtype_inside(x->dtype));
     return gd_shape_out(c, 0, x->rank, shape + GD_DIMS - x->rank, x->dtype);
 }
 
@@ -225,9 +227,9 @@ gd_status gd_shape_lstm(gd_shape_call *c) {
     GD_TRY(gd_shape_out(c, 0, 3, y, x->dtype));
     GD_TRY(gd_shape_out(c, 1, 2, state, x->dtype));
     GD_TRY(gd_shape_out(c, 2, 2, state, x->dtype));
-    GD_TRY(gd_shape_out(c, 3, 3, gates, x->dtype));
-    c->workspace = gd_lstm_layout_of(batch, x->shape[3], hidden, x->dtype).total;
-    return gd_shape_out(c, 4, 3, y, x->dtype);
+    GD_TRY(gd_shape_out(c, 3, 3, gates, gd_dtype_inside(x->dtype)));
+    c->workspace = gd_lstm_layout_of(batch, x->shape[3], hidden, gd_dtype_inside(x->dtype)).total;
+    return gd_shape_out(c, 4, 3, y, gd_dtype_inside(x->dtype));
 }
 
 /* Recorded only by vjp_lstm, whose inputs come from lstm's own outputs. */
@@ -243,15 +245,17 @@ gd_status gd_shape_lstm_bwd(gd_shape_call *c) {
     GD_TRY(gd_shape_need_float(c, 6));
     for (int k = 0; k < 10; k++) {
         if (!c->in[k]) continue;
-        if (k < 9) GD_TRY(gd_shape_need_same_dtype(c, 6, k));
+        bool saved = k == 4 || k == 5; /* gates and cells */
+        if (k < 9 && !saved) GD_TRY(gd_shape_need_same_dtype(c, 6, k));
+        if (saved && gd_in(c, k)->dtype != gd_dtype_inside(y->dtype)) return gd_fail(GD_ERR_DTYPE, "lstm_bwd: its inputs do not belong together");
         if (memcmp(gd_in(c, k)->shape, want[k], sizeof want[k]) != 0)
             return gd_fail(GD_ERR_SHAPE, "lstm_bwd: input %d has shape %s, which does not belong to y of shape %s", k, gd_text_view(gd_in(c, k)), gd_text_view(y));
     }
     if (c->in[9]) GD_TRY(need_lengths(c, 9, steps));
-    GD_TRY(gd_shape_like(c, 0, gates, gates->dtype));
+    GD_TRY(gd_shape_like(c, 0, gates, y->dtype));
     int64_t hprev[3] = {c->attr->i[2] ? 0 : y->shape[1], y->shape[2], hidden}, initial[2] = {c->attr->i[3] ? 0 : batch, hidden};
     GD_TRY(gd_shape_out(c, 1, 3, hprev, y->dtype));
     GD_TRY(gd_shape_out(c, 2, 2, initial, y->dtype));
-    c->workspace = gd_lstm_bwd_layout_of(batch, hidden, y->dtype).total;
+    c->workspace = gd_lstm_bwd_layout_of(batch, hidden, gd_dtype_inside(y->dtype)).total;
     return gd_shape_out(c, 3, 2, initial, y->dtype);
 }

@@ -14,7 +14,7 @@ typedef struct slab {
 } slab;
 
 static const int64_t SLAB_RESERVE = (int64_t)16 << 30;
-static slab slabs[2]; /* float32, float64 */
+static slab slabs[4]; /* float32, float64, bfloat16, float16 */
 static pthread_mutex_t slab_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void gd_slab_lock(void) { pthread_mutex_lock(&slab_mutex); }
@@ -85,8 +85,10 @@ static void add_hole(slab *s, int64_t at, int64_t bytes) {
     s->taken--;
 }
 
+static slab *slab_of(int dtype) { return &slabs[gd_is_half(dtype) ? 2 + (dtype == GD_FLOAT16) : dtype == GD_FLOAT64]; }
+
 gd_status gd_slab_take(int dtype, int64_t bytes, void **ptr) {
-    slab *s = &slabs[dtype == GD_FLOAT64];
+    slab *s = slab_of(dtype);
     GD_TRY(slab_open(s));
     GD_TRY(make_hole_room(s));
     if (gd_allocation_fails()) return gd_fail(GD_ERR_MEMORY, "parameters: %lld bytes refused (a failure asked for by a test)", (long long)bytes);
@@ -102,6 +104,6 @@ gd_status gd_slab_take(int dtype, int64_t bytes, void **ptr) {
 }
 
 void gd_slab_give_back(int dtype, const void *ptr, int64_t bytes) {
-    slab *s = &slabs[dtype == GD_FLOAT64];
+    slab *s = slab_of(dtype);
     add_hole(s, (const char *)ptr - s->region[0].base, bytes);
 }

@@ -1,10 +1,11 @@
 /* tensor.c - nodes: making, finding and describing tensors; reading and writing their elements. */
 #include "engine.h"
+#include "half.h"
 
 #include <math.h>
 
 const char *gd_dtype_name(int dtype) {
-    static const char *const names[GD_DTYPES] = {"float32", "float64", "int64", "int32", "bool"};
+    static const char *const names[GD_DTYPES] = {"float32", "float64", "int64", "int32", "bool", "bfloat16", "float16"};
     return dtype >= 0 && dtype < GD_DTYPES ? names[dtype] : "unknown dtype";
 }
 
@@ -176,6 +177,8 @@ gd_tensor gd_scalar(double value, int64_t ivalue, int dtype) {
     case GD_FLOAT64: *(double *)n->v.data = value; break;
     case GD_INT64: *(int64_t *)n->v.data = ivalue; break;
     case GD_INT32: *(int32_t *)n->v.data = (int32_t)ivalue; break;
+    case GD_BFLOAT16: *(uint16_t *)n->v.data = gd_bf16_of_f64(value); break;
+    case GD_FLOAT16: *(uint16_t *)n->v.data = gd_f16_of_f64(value); break;
     default: *(uint8_t *)n->v.data = ivalue != 0;
     }
     n->flags |= GD_WEAK;
@@ -194,6 +197,8 @@ gd_status gd_item(gd_tensor t, double *value, int64_t *ivalue) {
     case GD_FLOAT64: *value = *(const double *)n->v.data; break;
     case GD_INT64: *ivalue = *(const int64_t *)n->v.data; break;
     case GD_INT32: *ivalue = *(const int32_t *)n->v.data; break;
+    case GD_BFLOAT16: *value = gd_f32_of_bf16(*(const uint16_t *)n->v.data); break;
+    case GD_FLOAT16: *value = gd_f32_of_f16(*(const uint16_t *)n->v.data); break;
     default: *ivalue = *(const uint8_t *)n->v.data;
     }
     return GD_OK;
@@ -280,13 +285,15 @@ gd_status gd_fill_in(gd_tensor t, double value, int64_t ivalue) {
     gd_node *n = gd_node_of(t, WRITE);
     if (!n) return gd_last_status();
     GD_TRY(check_writable(n, WRITE));
-    union { float f32; double f64; int64_t i64; int32_t i32; uint8_t b; } word;
+    union { float f32; double f64; int64_t i64; int32_t i32; uint16_t half; uint8_t b; } word;
     gd_view one = {.data = &word, .shape = {1, 1, 1, 1}, .dtype = n->v.dtype};
     switch (n->v.dtype) {
     case GD_FLOAT32: word.f32 = (float)value; break;
     case GD_FLOAT64: word.f64 = value; break;
     case GD_INT64: word.i64 = ivalue; break;
     case GD_INT32: word.i32 = (int32_t)ivalue; break;
+    case GD_BFLOAT16: word.half = gd_bf16_of_f64(value); break;
+    case GD_FLOAT16: word.half = gd_f16_of_f64(value); break;
     default: word.b = ivalue != 0;
     }
     gd_copy_view(&n->v, &one);

@@ -7,7 +7,7 @@
 gd_tensor gd_with_scalar(int op, gd_tensor x, double value, bool reversed) {
     gd_node *n = gd_node_of(x, gd_ops[op].name);
     if (!n) return 0;
-    gd_tensor s = gd_scalar(value, (int64_t)value, n->v.dtype);
+    gd_tensor s = gd_scalar(value, (int64_t)value, gd_number_dtype(op, n->v.dtype));
     return reversed ? gd_record(op, (gd_tensor[]){s, x}, 2, NULL, NULL) : gd_record(op, (gd_tensor[]){x, s}, 2, NULL, NULL);
 }
 

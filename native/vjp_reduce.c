@@ -140,7 +140,8 @@ static gd_tensor row_gradient(gd_vjp *v) {
     if (v->node->attr.i[1] == 2) return gd_reshape(G, 2, (int64_t[]){1, 1});
     gd_tensor count = gd_detach(gd_output(Y, 2)); /* no valid row: every row's gradient is 0 anyway */
     gd_tensor none = gd_with_scalar(GD_OP_eq, count, 0, false);
-    return gd_reshape(CHAIN(G, U(reciprocal, gd_where(none, gd_scalar(1, 1, gd_view_of(A)->dtype), count))), 2, (int64_t[]){1, 1});
+    gd_tensor share_of_one = U(reciprocal, gd_where(none, gd_scalar(1, 1, GD_FLOAT32), count)); /* in the dtype of the statistics */
+    return gd_reshape(CHAIN(G, gd_cast(share_of_one, gd_view_of(A)->dtype)), 2, (int64_t[]){1, 1});
 }
 
 RULE(cross_entropy) {

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spec_kinds import ALL, Spec
+from spec_kinds import ALL, HALVES, Spec
 
 import gradino
 from gradino._lib import ffi, lib, text
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "op-support.md"
-SHORT = dict(zip(ALL, ("f32", "f64", "i64", "i32", "bool")))
+SHORT = dict(zip((*ALL, *HALVES), ("f32", "f64", "i64", "i32", "bool", "bf16", "f16")))
 ORDERS = ("none", "first order", "second order")
 
 
@@ -91,8 +91,9 @@ def document(rows: Sequence[Row], specs: Mapping[str, Spec]) -> str:
         "",
         "Written by `python docs/op_support.py` from `native/ops.def` and `tests/specs.py`; do not edit.",
         "",
-        "Dtypes: float32, float64, int64, int32, bool. Gradient: how often the op can be differentiated. Kernels: every",
-        "op runs on any CPU (portable) and with AVX2; where no AVX-512 kernel stands, AVX-512 machines use AVX2's.",
+        "Dtypes: float32, float64, int64, int32, bool, and bfloat16, float16, which [compute in float32](dtypes.md).",
+        "Gradient: how often the op can be differentiated. Kernels: every op runs on any CPU (portable) and with AVX2;",
+        "where no AVX-512 kernel stands, AVX-512 machines use AVX2's.",
         "",
     ]
     for title, internal in (("## Ops with a Python function", False), ("## Ops that gradients record", True)):
@@ -105,7 +106,7 @@ def document(rows: Sequence[Row], specs: Mapping[str, Spec]) -> str:
             cells = (
                 f"`{row.name}`",
                 f"`gradino.{dotted}`" if dotted else "",
-                " ".join(SHORT[d] for d in ALL if d in spec.dtypes),
+                " ".join(SHORT[d] for d in (*ALL, *HALVES) if d in spec.dtypes or d in spec.halves),
                 ORDERS[spec.order],
                 "view" if row.view else "portable, AVX2, AVX-512" if row.avx512 else "portable, AVX2",
             )

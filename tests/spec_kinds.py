@@ -20,6 +20,7 @@ FLOATS = ("float32", "float64")
 INTS = ("int64", "int32")
 NUMBERS = FLOATS + INTS
 ALL = (*NUMBERS, "bool")
+HALVES = ("bfloat16", "float16")  # every op of float32 takes them
 
 # Relative errors allowed in float32 and float64: exact, correctly rounded up to two units, and sums.
 EXACT = (0.0, 0.0)
@@ -115,6 +116,11 @@ class Spec:
     canaries: bool = True  # False where call runs other ops first, whose workspace lies where the result will be
     python: str = ""  # dotted name in the package, of the function or method that runs it
     errors: tuple[tuple[type[Exception], str, Callable[[], Any]], ...] = ()
+
+    @property
+    def halves(self) -> tuple[str, ...]:
+        """bfloat16 and float16, where the op takes floats."""
+        return HALVES if "float32" in self.dtypes else ()
 
     def domain_of(self, k: int) -> Domain:
         return self.domain if isinstance(self.domain, Domain) else self.domain[k]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from gradino._core import wrap
 from gradino._lib import lib
-from gradino.dtypes import bool_, float32, float64, int32, int64
+from gradino.dtypes import promote_types
 from gradino.errors import DTypeError
 from gradino.functions._arguments import _tensor
 from gradino.tensor import Tensor
@@ -31,11 +31,8 @@ def _joined(join: Any, tensors: Sequence[Tensor], handles: list[int], dim: int) 
     handle = join(handles, len(handles), dim)
     if handle or lib.gd_last_status() != lib.GD_ERR_DTYPE:
         return wrap(handle)
-    highest = builtins.min(tensors, key=lambda t: _ORDER.index(t.dtype)).dtype
+    highest = functools.reduce(promote_types, (t.dtype for t in tensors))
     return wrap(join([lib.gd_cast(h, highest.code) for h in handles], len(handles), dim))
-
-
-_ORDER = (float64, float32, int64, int32, bool_)
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:

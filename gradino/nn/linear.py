@@ -24,7 +24,7 @@ def parameter_dtype(dtype: Any, device: Any) -> dtypes.dtype:
     need_cpu("parameter", device)
     found = dtypes.resolve("float32" if dtype is None else dtype)
     if not found.is_floating_point:
-        raise DTypeError(f"parameters must be float32 or float64, not {found}")
+        raise DTypeError(f"parameters must be floating point, not {found}")
     return found
 
 

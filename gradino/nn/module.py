@@ -295,6 +295,14 @@ class Module:
         """Parameters as float64."""
         return self.to(dtype="float64")
 
+    def half(self: M) -> M:
+        """Parameters as float16."""
+        return self.to(dtype="float16")
+
+    def bfloat16(self: M) -> M:
+        """Parameters as bfloat16."""
+        return self.to(dtype="bfloat16")
+
     def cpu(self: M) -> M:
         """This module."""
         return self

@@ -79,7 +79,7 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._array(), self.requires_grad)
+        return _rebuild, (self._array(), self.requires_grad, self.dtype)
 
     def __del__(self) -> None:
         handle = getattr(self, "_h", 0)
@@ -87,8 +87,9 @@ class Parameter(Tensor):
             lib.gd_parameter_abandon(handle)  # a graph may still need its values
 
 
-def _rebuild(array: Any, requires_grad: bool) -> Parameter:
-    return Parameter(array, requires_grad)
+def _rebuild(array: Any, requires_grad: bool, dtype: Any = None) -> Parameter:
+    with step_arena():
+        return Parameter(Tensor(array, dtype), requires_grad)
 
 
 def Buffer(data: Any) -> Tensor:  # noqa: N802

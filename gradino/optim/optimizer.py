@@ -180,7 +180,7 @@ class Optimizer:
             for p in group["params"]:
                 entry = self._entry(p)
                 if entry:
-                    copies = {k: Tensor(v._array()) if isinstance(v, Tensor) else v for k, v in entry.items()}
+                    copies = {k: Tensor(v) if isinstance(v, Tensor) else v for k, v in entry.items()}
                     state[number] = {k: convert(v) if convert and isinstance(v, Tensor) else v for k, v in copies.items()}
                 number += 1
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": list(range(first, number))})

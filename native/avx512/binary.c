@@ -88,7 +88,7 @@ WHERE_LOOP(ps)
 WHERE_LOOP(pd)
 
 void gd_where_avx512(const gd_args *a) {
-    static gd_loop *const loops[GD_DTYPES] = {where_ps, where_pd, where_pd, where_ps, NULL};
+    static gd_loop *const loops[GD_DTYPES] = {where_ps, where_pd, where_pd, where_ps};
     gd_loop *const loop = loops[a->out[0]->dtype];
     if (loop) {
         gd_walk w;

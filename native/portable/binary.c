@@ -149,10 +149,11 @@ BINARY(remainder, GD_TILE_HEAVY, remainder_of_f32(x, y), remainder_of_f64(x, y),
         }                                                                                           \
     }
 WHERE_LOOP(where_8, uint8_t)
+WHERE_LOOP(where_16, gd_word16)
 WHERE_LOOP(where_32, gd_word32)
 WHERE_LOOP(where_64, gd_word64)
 
 void GD_KERNEL(where)(const gd_args *a) {
-    static gd_loop *const loops[GD_DTYPES] = {where_32, where_64, where_64, where_32, where_8};
+    static gd_loop *const loops[GD_DTYPES] = {where_32, where_64, where_64, where_32, where_8, where_16, where_16};
     gd_elementwise3(a, loops[a->out[0]->dtype], GD_TILE_LIGHT);
 }

@@ -18,6 +18,7 @@ enum {
 enum { GD_OPERANDS = 4 }; /* the output and up to three inputs */
 
 /* Elements of which only the bits count: they may alias any type of their size. */
+typedef uint16_t __attribute__((may_alias)) gd_word16;
 typedef uint32_t __attribute__((may_alias)) gd_word32;
 typedef uint64_t __attribute__((may_alias)) gd_word64;
 

@@ -56,6 +56,7 @@ static void gather_rows(const gathering *r, int64_t first, int64_t last) {
         char *out = r->out + row * n * bytes;
         if (bytes == 4) GATHER_ROW(4);
         else if (bytes == 8) GATHER_ROW(8);
+        else if (bytes == 2) GATHER_ROW(2);
         else GATHER_ROW(1);
     }
 }

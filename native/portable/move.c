@@ -13,6 +13,7 @@ enum {
 static void copy_one(char *dst, const char *src, int64_t bytes) {
     if (bytes == 4) memcpy(dst, src, 4);
     else if (bytes == 8) memcpy(dst, src, 8);
+    else if (bytes == 2) memcpy(dst, src, 2);
     else *dst = *src;
 }
 
@@ -24,6 +25,8 @@ static void copy_line(char *dst, int64_t dst_step, const char *src, int64_t src_
         for (int64_t k = 0; k < n; k++) memcpy(dst + 4 * k * dst_step, src + 4 * k * src_step, 4);
     } else if (bytes == 8) {
         for (int64_t k = 0; k < n; k++) memcpy(dst + 8 * k * dst_step, src + 8 * k * src_step, 8);
+    } else if (bytes == 2) {
+        for (int64_t k = 0; k < n; k++) memcpy(dst + 2 * k * dst_step, src + 2 * k * src_step, 2);
     } else {
         for (int64_t k = 0; k < n; k++) dst[k * dst_step] = src[k * src_step];
     }

@@ -1,4 +1,4 @@
-/* unary.c - ops with one input, casts and copies, and the fused slopes of their gradients.
+/* unary.c - ops with one input, copies, and the fused slopes of their gradients.
  * One line an op: its expression for float32, float64, integers and bool; x is the element. */
 #include "elementwise.h"
 
@@ -179,53 +179,7 @@ static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
         }                                                                                                  \
     }
 COPY_LOOP(copy_8, uint8_t)
+COPY_LOOP(copy_16, gd_word16)
 COPY_LOOP(copy_32, gd_word32)
 COPY_LOOP(copy_64, gd_word64)
-GD_ELEMENTWISE(copy, 1, TILE_COPY, copy_32, copy_64, copy_64, copy_32, copy_8)
-
-/* ---- Cast ------------------------------------------------------------------------------------ */
-
-/* Truncates; NaN and what does not fit become the least integer, as x86 hardware has it. The
- * comparison with `below` also keeps doubles that truncate to INT32_MIN. */
-#define TRUNCATE(name, to, from, below, above, otherwise) \
-    static inline to name(from x) {                       \
-        const bool fits = x > (below) && x < (above);     \
-        const to value = (to)(fits ? x : 0);              \
-        return fits ? value : (otherwise);                \
-    }
-TRUNCATE(i32_of_f32, int32_t, float, -0x1.000002p31f, 0x1p31f, INT32_MIN)
-TRUNCATE(i32_of_f64, int32_t, double, -2147483649.0, 0x1p31, INT32_MIN)
-TRUNCATE(i64_of_f32, int64_t, float, -0x1.000002p63f, 0x1p63f, INT64_MIN)
-TRUNCATE(i64_of_f64, int64_t, double, -0x1.0000000000001p63, 0x1p63, INT64_MIN)
-
-GD_LOOP1(f64_from_f32, double, float, x)
-GD_LOOP1(i64_from_f32, int64_t, float, i64_of_f32(x))
-GD_LOOP1(i32_from_f32, int32_t, float, i32_of_f32(x))
-GD_LOOP1(bool_from_f32, uint8_t, float, x != 0)
-GD_LOOP1(f32_from_f64, float, double, x)
-GD_LOOP1(i64_from_f64, int64_t, double, i64_of_f64(x))
-GD_LOOP1(i32_from_f64, int32_t, double, i32_of_f64(x))
-GD_LOOP1(bool_from_f64, uint8_t, double, x != 0)
-GD_LOOP1(f32_from_i64, float, int64_t, x)
-GD_LOOP1(f64_from_i64, double, int64_t, x)
-GD_LOOP1(i32_from_i64, int32_t, int64_t, (uint32_t)x)
-GD_LOOP1(bool_from_i64, uint8_t, int64_t, x != 0)
-GD_LOOP1(f32_from_i32, float, int32_t, x)
-GD_LOOP1(f64_from_i32, double, int32_t, x)
-GD_LOOP1(i64_from_i32, int64_t, int32_t, x)
-GD_LOOP1(bool_from_i32, uint8_t, int32_t, x != 0)
-GD_LOOP1(f32_from_bool, float, uint8_t, x)
-GD_LOOP1(f64_from_bool, double, uint8_t, x)
-GD_LOOP1(i64_from_bool, int64_t, uint8_t, x)
-GD_LOOP1(i32_from_bool, int32_t, uint8_t, x)
-
-void GD_KERNEL(cast)(const gd_args *a) {
-    static gd_loop *const loops[GD_DTYPES][GD_DTYPES] = { /* [from][to] */
-        {copy_32, f64_from_f32, i64_from_f32, i32_from_f32, bool_from_f32},
-        {f32_from_f64, copy_64, i64_from_f64, i32_from_f64, bool_from_f64},
-        {f32_from_i64, f64_from_i64, copy_64, i32_from_i64, bool_from_i64},
-        {f32_from_i32, f64_from_i32, i64_from_i32, copy_32, bool_from_i32},
-        {f32_from_bool, f64_from_bool, i64_from_bool, i32_from_bool, copy_8},
-    };
-    gd_elementwise1(a, loops[a->in[0]->dtype][a->out[0]->dtype], GD_TILE_LIGHT);
-}
+GD_ELEMENTWISE(copy, 1, TILE_COPY, copy_32, copy_64, copy_64, copy_32, copy_8, copy_16, copy_16)

@@ -1,0 +1,71 @@
+/* cast.c - casts between float32 and bfloat16 or float16, contiguous; all others are AVX2's.
+ * The instruction for bfloat16 drops denormals, so that one is integer arithmetic. */
+#include "elementwise.h"
+
+enum { LANES = 16 };
+
+static inline __m512 f32_of_bf16(__m256i h) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)); }
+
+/* As gd_bf16_of_f32 in half.h. */
+static inline __m256i bf16_of_f32(__m512 x) {
+    const __m512i bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16);
+    const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd), 16);
+    const __m512i quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
+    return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), quiet));
+}
+
+static inline __m512 f32_of_f16(__m256i h) { return _mm512_cvtph_ps(h); }
+static inline __m256i f16_of_f32(__m512 x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
+#define WIDEN(half)                                                                                         \
+    static void f32_from_##half(const gd_row_span *s) {                                                     \
+        const int64_t n = s->n;                                                                             \
+        float *o = (float *)(void *)s->data[0];                                                             \
+        const uint16_t *x = (const uint16_t *)(const void *)s->data[1];                                     \
+        for (int64_t row = 0; row < s->rows; row++, o += s->row_step[0], x += s->row_step[1]) {             \
+            int64_t i = 0;                                                                                  \
+            for (; i + LANES <= n; i += LANES)                                                              \
+                _mm512_storeu_ps(o + i, f32_of_##half(_mm256_loadu_si256((const __m256i *)(const void *)(x + i)))); \
+            if (i < n) {                                                                                    \
+                const __mmask16 lanes = GD_FIRST_LANES(ps, n - i);                                          \
+                _mm512_mask_storeu_ps(o + i, lanes, f32_of_##half(_mm256_maskz_loadu_epi16(lanes, x + i))); \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+WIDEN(bf16)
+WIDEN(f16)
+
+#define NARROW(half)                                                                                        \
+    static void half##_from_f32(const gd_row_span *s) {                                                     \
+        const int64_t n = s->n;                                                                             \
+        uint16_t *o = (uint16_t *)(void *)s->data[0];                                                       \
+        const float *x = (const float *)(const void *)s->data[1];                                           \
+        for (int64_t row = 0; row < s->rows; row++, o += s->row_step[0], x += s->row_step[1]) {             \
+            int64_t i = 0;                                                                                  \
+            for (; i + LANES <= n; i += LANES)                                                              \
+                _mm256_storeu_si256((__m256i *)(void *)(o + i), half##_of_f32(_mm512_loadu_ps(x + i)));     \
+            if (i < n) {                                                                                    \
+                const __mmask16 lanes = GD_FIRST_LANES(ps, n - i);                                          \
+                _mm256_mask_storeu_epi16(o + i, lanes, half##_of_f32(_mm512_maskz_loadu_ps(lanes, x + i))); \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+NARROW(bf16)
+NARROW(f16)
+
+void gd_cast_avx512(const gd_args *a) {
+    static gd_loop *const widen[GD_DTYPES] = {[GD_BFLOAT16] = f32_from_bf16, [GD_FLOAT16] = f32_from_f16};
+    static gd_loop *const narrow[GD_DTYPES] = {[GD_BFLOAT16] = bf16_from_f32, [GD_FLOAT16] = f16_from_f32};
+    const int from = a->in[0]->dtype, to = a->out[0]->dtype;
+    gd_loop *const loop = to == GD_FLOAT32 ? widen[from] : from == GD_FLOAT32 ? narrow[to] : NULL;
+    if (loop) {
+        gd_walk w;
+        const int64_t count = gd_walk_begin(&w, a, 2);
+        if (w.span.kind == GD_CONTIGUOUS) {
+            gd_walk_run(&w, count, loop, GD_TILE_LIGHT);
+            return;
+        }
+    }
+    gd_cast_avx2(a);
+}
