@@ -65,7 +65,7 @@ gd_status gd_shape_norm_bwd(gd_shape_call *c) {
     GD_TRY(wanted & GD_NORM_DX ? gd_shape_like(c, 0, x, x->dtype) : gd_shape_out(c, 0, 1, &nothing, x->dtype));
     for (int k = 1; k < c->nout; k++)
         GD_TRY(wanted >> k & 1 ? gd_shape_out(c, k, count, x->shape + GD_DIMS - count, x->dtype) : gd_shape_out(c, k, 1, &nothing, x->dtype));
-    if (wanted & (GD_NORM_DW | GD_NORM_DB)) c->workspace = gd_norm_bwd_workspace(rows, n, x->dtype, gd_parallel_width());
+    if (wanted & (GD_NORM_DW | GD_NORM_DB)) c->workspace = gd_norm_bwd_workspace(rows, n, gd_dtype_inside(x->dtype), gd_parallel_width());
     return GD_OK;
 }
 
