@@ -11,6 +11,7 @@
 #define GD_NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 
 /* p * x + c, with a constant c: one step of Horner's rule. */
+#define GD_STEP_PS(p, x, c) _mm512_fmadd_ps(p, x, _mm512_set1_ps(c))
 #define GD_STEP_PD(p, x, c) _mm512_fmadd_pd(p, x, _mm512_set1_pd(c))
 
 /* ---- What elementary.h is written in, for 16 numbers -------------------------------------------------------------- */
