@@ -1,5 +1,9 @@
 """Helpers for modules."""
 
 from gradino.nn.utils import rnn as rnn
+from gradino.nn.utils.clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from gradino.nn.utils.convert import parameters_to_vector, vector_to_parameters
 
-__all__ = ["rnn"]
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "rnn", "vector_to_parameters",
+]  # fmt: skip
