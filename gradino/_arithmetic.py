@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradino._core import as_float, binary, handle_of, unary, whole_number, wrap
+from gradino._arguments import as_float, shown, whole_number
+from gradino._core import binary, combine, handle_of, tensor_type, unary, wrap
 from gradino._lib import lib, op_id, raise_error
 from gradino.dtypes import FLOAT_CODES, bool_
 from gradino.errors import DTypeError
@@ -138,75 +139,75 @@ class Arithmetic:
 
     def add(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
         """``self + alpha * other``, broadcast."""
-        return binary(_ADD, self, other if alpha == 1 else other * alpha)
+        return combine("add", _ADD, self, _scaled("add", other, alpha))
 
     def sub(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
         """``self - alpha * other``, broadcast."""
-        return binary(_SUB, self, other if alpha == 1 else other * alpha)
+        return combine("sub", _SUB, self, _scaled("sub", other, alpha))
 
     def mul(self: Tensor, other: Any) -> Tensor:
         """``self * other``, broadcast."""
-        return binary(_MUL, self, other)
+        return combine("mul", _MUL, self, other)
 
     def div(self: Tensor, other: Any) -> Tensor:
         """``self / other``, broadcast; integers give float32."""
-        return binary(_DIV, self, other)
+        return combine("div", _DIV, self, other)
 
     def pow(self: Tensor, exponent: Any) -> Tensor:
         """``self ** exponent``, broadcast."""
-        return binary(_POW, self, exponent)
+        return combine("pow", _POW, self, exponent)
 
     def floor_divide(self: Tensor, other: Any) -> Tensor:
         """The quotient rounded towards minus infinity."""
-        return binary(_FLOORDIV, self, other)
+        return combine("floor_divide", _FLOORDIV, self, other)
 
     def remainder(self: Tensor, other: Any) -> Tensor:
         """The remainder, with the sign of the divisor."""
-        return binary(_REMAINDER, self, other)
+        return combine("remainder", _REMAINDER, self, other)
 
     def maximum(self: Tensor, other: Tensor) -> Tensor:
         """The larger of each pair; NaN if one is NaN. Ties share the gradient."""
-        return binary(_MAXIMUM, self, other)
+        return combine("maximum", _MAXIMUM, self, other)
 
     def minimum(self: Tensor, other: Tensor) -> Tensor:
         """The smaller of each pair; NaN if one is NaN. Ties share the gradient."""
-        return binary(_MINIMUM, self, other)
+        return combine("minimum", _MINIMUM, self, other)
 
     def eq(self: Tensor, other: Any) -> Tensor:
         """``self == other`` as bool."""
-        return binary(_EQ, self, other)
+        return combine("eq", _EQ, self, other)
 
     def ne(self: Tensor, other: Any) -> Tensor:
         """``self != other`` as bool."""
-        return binary(_NE, self, other)
+        return combine("ne", _NE, self, other)
 
     def lt(self: Tensor, other: Any) -> Tensor:
         """``self < other`` as bool."""
-        return binary(_LT, self, other)
+        return combine("lt", _LT, self, other)
 
     def le(self: Tensor, other: Any) -> Tensor:
         """``self <= other`` as bool."""
-        return binary(_LE, self, other)
+        return combine("le", _LE, self, other)
 
     def gt(self: Tensor, other: Any) -> Tensor:
         """``self > other`` as bool."""
-        return binary(_GT, self, other)
+        return combine("gt", _GT, self, other)
 
     def ge(self: Tensor, other: Any) -> Tensor:
         """``self >= other`` as bool."""
-        return binary(_GE, self, other)
+        return combine("ge", _GE, self, other)
 
     def logical_and(self: Tensor, other: Any) -> Tensor:
         """Whether both are not 0, as bool."""
-        return binary(_AND, self, other)
+        return combine("logical_and", _AND, self, other)
 
     def logical_or(self: Tensor, other: Any) -> Tensor:
         """Whether one is not 0, as bool."""
-        return binary(_OR, self, other)
+        return combine("logical_or", _OR, self, other)
 
     def logical_xor(self: Tensor, other: Any) -> Tensor:
         """Whether exactly one is not 0, as bool."""
-        return binary(_XOR, self, other)
+        return combine("logical_xor", _XOR, self, other)
 
     def logical_not(self: Tensor) -> Tensor:
         """Whether elements are 0, as bool."""
@@ -307,9 +308,9 @@ class Arithmetic:
     def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
         """x limited to [min, max], numbers or tensors; NaN stays NaN. The slope is 1 inside and at bounds that are numbers."""
         if not (_is_plain(self, min) and _is_plain(self, max)):
-            bounded = self if min is None else binary(_MAXIMUM, self, min)
-            return bounded if max is None else binary(_MINIMUM, bounded, max)
-        return wrap(lib.gd_clamp(self._h, _NAN if min is None else float(min), _NAN if max is None else float(max)))
+            bounded = self if min is None else combine("clamp", _MAXIMUM, self, min)
+            return bounded if max is None else combine("clamp", _MINIMUM, bounded, max)
+        return wrap(lib.gd_clamp(self._h, *(_NAN if x is None else as_float("clamp", x) for x in (min, max))))
 
     clip = clamp
 
@@ -322,6 +323,14 @@ class Arithmetic:
         d = self.dtype
         number = lib.gd_scalar(as_float("masked_fill", value), whole_number("masked_fill", value, d), d.code)
         return wrap(lib.gd_where(handle_of("masked_fill", mask), number, self._h))
+
+
+def _scaled(name: str, other: Any, alpha: Any) -> Any:
+    """``alpha * other``; what cannot be an operand is left for the op to refuse."""
+    if not isinstance(alpha, (bool, int, float, np.number)):
+        raise DTypeError(f"{name}: alpha must be a number, got {shown(alpha)}")
+    is_operand = isinstance(other, (tensor_type(), bool, int, float, np.generic, np.ndarray))
+    return other * alpha if is_operand and alpha != 1 else other
 
 
 def _operand(like: Tensor, other: Any) -> Tensor:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradino import dtypes
-from gradino._core import tensor_type, whole_number, wrap
+from gradino._arguments import whole_number
+from gradino._core import tensor_type, wrap
 from gradino._lib import check, ffi, lib, raise_error
 from gradino.arena import step_arena
 from gradino.dtypes import dtype

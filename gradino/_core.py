@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from gradino._arguments import as_float, fits, refused_numbers, shown
 from gradino._lib import ffi, lib, op_id, raise_error, text
-from gradino.dtypes import bool_, dtype, int64
+from gradino.dtypes import bool_, int64
 from gradino.errors import DTypeError, NumberRangeError
 
 if TYPE_CHECKING:
@@ -45,6 +46,15 @@ def wrap(handle: int) -> Tensor:
     return tensor
 
 
+def call(name: str, function: Callable[..., int], *args: Any) -> Tensor:
+    """The tensor that a function of the library makes, for functions whose users may give what is no number."""
+    try:
+        handle = function(*args)
+    except (TypeError, OverflowError) as error:
+        raise refused_numbers(name, error, args) from None
+    return wrap(handle)
+
+
 def unary(op: int, a: Tensor) -> Tensor:
     """Run a unary op."""
     handle = _gd_unary(op, a._h)
@@ -56,7 +66,7 @@ def unary(op: int, a: Tensor) -> Tensor:
 
 
 def binary(op: int, a: Tensor, b: Any, reverse: int = 0) -> Tensor:
-    """Run a binary op; ``b`` may be a number or an array. ``reverse`` puts ``b`` on the left."""
+    """Run a binary op for an operator; ``b`` may be a number or an array. ``reverse`` puts ``b`` on the left."""
     if isinstance(b, _tensor_type):
         handle = _gd_binary(op, a._h, b._h)
     else:
@@ -68,6 +78,14 @@ def binary(op: int, a: Tensor, b: Any, reverse: int = 0) -> Tensor:
     tensor = _new(_tensor_type)
     tensor._h = handle
     return tensor
+
+
+def combine(name: str, op: int, a: Tensor, b: Any) -> Tensor:
+    """Run a binary op for a method or function, which raises where an operator lets ``b`` try."""
+    result = binary(op, a, b)
+    if cast(Any, result) is NotImplemented:
+        raise DTypeError(f"{name}: expected a tensor, a number or an array, got {shown(b)}")
+    return result
 
 
 def with_number(op: int, a: Tensor, b: Any, reverse: int) -> Any:
@@ -96,7 +114,7 @@ def _with_large_int(op: int, a: Tensor, b: int, reverse: int) -> int:
     d = a.dtype
     if d.is_floating_point:
         return int(_gd_binary_scalar(op, a._h, as_float(text(lib.gd_op_name(op)), b), 0, _FLOAT, reverse))
-    if fits(b, int64 if d is bool_ else d):
+    if fits(b, d):
         return int(_gd_binary_scalar(op, a._h, float(b), b, _INT, reverse))
     if op == _DIV:
         return int(_gd_binary_scalar(op, a._h, as_float("div", b), 0, _FLOAT, reverse))
@@ -104,45 +122,24 @@ def _with_large_int(op: int, a: Tensor, b: int, reverse: int) -> int:
         lowest = -(2 ** (8 * d.itemsize - 1))
         always = op in (_TRUE_BELOW if (b > 0) != reverse else _TRUE_ABOVE)
         return int(_gd_binary_scalar(_GE if always else _LT, a._h, float(lowest), lowest, _INT, 0))
-    raise NumberRangeError(f"{text(lib.gd_op_name(op))}: {_shown(b)} does not fit {d.name if d is not bool_ else int64.name}")
+    raise NumberRangeError(f"{text(lib.gd_op_name(op))}: {shown(b)} does not fit {d.name if d is not bool_ else int64.name}")
 
 
-def fits(value: int, d: dtype) -> bool:
-    """Whether an integer dtype can hold a number."""
-    beyond = 1 << (8 * int(d.itemsize) - 1)
-    return -beyond <= value < beyond
-
-
-def as_float(name: str, value: Any) -> float:
-    """A number as a Python float, which has room for 1024 bits."""
-    try:
-        return float(value)
-    except OverflowError:
-        raise NumberRangeError(f"{name}: {_shown(value)} does not fit float64") from None
-    except (TypeError, ValueError):
-        raise DTypeError(f"{name}: expected a number, got {type(value).__name__}") from None
-
-
-def _shown(value: float) -> str:
-    bits = value.bit_length() if isinstance(value, int) else 0
-    return f"an integer of {bits} bits" if bits > 128 else f"the number {value}"
-
-
-def sizes(shape: Any) -> list[int]:
+def sizes(shape: Any, name: str = "shape") -> list[int]:
     """``(2, 3)`` from ``((2, 3),)`` or ``(2, 3)``: sizes may come as one sequence or one by one."""
     if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
         shape = shape[0]
     try:
         result = [int(s.__index__()) for s in shape]
     except (AttributeError, TypeError):
-        raise DTypeError(f"a shape must be integers, got {shape!r}") from None
+        raise DTypeError(f"{name}: sizes and dimensions must be integers, got {shape!r}") from None
     for s in result:
         if not -(2**63) <= s < 2**63:
-            raise NumberRangeError(f"a shape: {_shown(s)} does not fit 64 bits")
+            raise NumberRangeError(f"{name}: {shown(s)} does not fit int64")
     return result
 
 
-def dims(dim: Any) -> list[int]:
+def dims(dim: Any, name: str = "dim") -> list[int]:
     """The dimensions of a reduction; empty means all."""
     if dim is None:
         return []
@@ -153,7 +150,7 @@ def dims(dim: Any) -> list[int]:
             raise TypeError
         return [dim.__index__()] if hasattr(dim, "__index__") else [operator.index(d) for d in dim]
     except TypeError:
-        raise DTypeError(f"dim must be an int or several, got {dim!r}") from None
+        raise DTypeError(f"{name}: dim must be an int or several, got {shown(dim)}") from None
 
 
 def handle_of(op: str, value: Any) -> int:
@@ -171,12 +168,3 @@ def shape_of(handle: int) -> tuple[int, ...]:
     if rank < 0:
         raise_error()
     return tuple(ffi.unpack(out, rank))
-
-
-def whole_number(name: str, value: float, d: dtype) -> int:
-    """``value`` as the integer that a tensor of dtype ``d`` would hold; 0 for a floating point one."""
-    if d.is_floating_point:
-        return 0
-    if not math.isfinite(as_float(name, value)) or not fits(int(value), int64 if d is bool_ else d):
-        raise NumberRangeError(f"{name}: {_shown(value)} does not fit {d.name}")
-    return int(value)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
+from gradino._arguments import as_float, shown, whole_number
 from gradino._arithmetic import _need_bool, _operand
-from gradino._core import as_float, binary, whole_number, wrap
+from gradino._core import binary, call, tensor_type
 from gradino._lib import check, lib, op_id
 from gradino.dtypes import bool_
 from gradino.errors import DTypeError, GradinoError
@@ -85,11 +88,11 @@ class InPlace:
 
     def mul_(self: Tensor, other: Any) -> Tensor:
         """``self *= other`` in place."""
-        return self.copy_(_held(self, "mul_", self.detach() * other))
+        return self.copy_(_held(self, "mul_", self.detach().mul(other)))
 
     def div_(self: Tensor, other: Any) -> Tensor:
         """``self /= other`` in place."""
-        return self.copy_(_held(self, "div_", self.detach() / other))
+        return self.copy_(_held(self, "div_", self.detach().div(other)))
 
     def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
         """Limit to [min, max]."""
@@ -101,11 +104,11 @@ class InPlace:
 
     def uniform_(self: Tensor, from_: float = 0, to: float = 1) -> Tensor:
         """Overwrite with uniform random numbers in [from_, to)."""
-        return self.copy_(wrap(lib.gd_uniform(self.ndim, self.shape, self.dtype.code, from_, to)))
+        return self.copy_(call("uniform_", lib.gd_uniform, self.ndim, self.shape, self.dtype.code, from_, to))
 
     def normal_(self: Tensor, mean: float = 0, std: float = 1) -> Tensor:
         """Overwrite with normal random numbers."""
-        return self.copy_(wrap(lib.gd_normal(self.ndim, self.shape, self.dtype.code, mean, std)))
+        return self.copy_(call("normal_", lib.gd_normal, self.ndim, self.shape, self.dtype.code, mean, std))
 
 
 def _in_place(op: int, a: Tensor, other: Any, operator: str) -> Tensor:
@@ -131,7 +134,8 @@ def _held(a: Tensor, name: str, result: Tensor) -> Tensor:
 
 def _plain_number(name: str, value: Any) -> Any:
     """A Python number from a number, a NumPy scalar or a tensor with one element."""
-    number = value.item() if hasattr(value, "item") else value
+    is_array = isinstance(value, (np.generic, np.ndarray, tensor_type()))
+    number = value.item() if is_array and value.ndim == 0 else value
     if not isinstance(number, (bool, int, float)):
-        raise DTypeError(f"{name}: expected a number, got {type(value).__name__}")
+        raise DTypeError(f"{name}: expected a number, got {shown(value)}")
     return number

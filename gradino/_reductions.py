@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gradino._core import dims, handle_of, wrap
+from gradino._core import call, dims, handle_of, wrap
 from gradino._lib import lib, op_id
 from gradino.dtypes import resolve
 from gradino.errors import DTypeError
@@ -30,17 +30,17 @@ class Extremes(NamedTuple):
     indices: Tensor
 
 
-def _reduce(op: int, a: Tensor, dim: Any, keepdim: bool, correction: float = 0.0) -> Tensor:
-    which = dims(dim)
-    return wrap(lib.gd_reduce(op, a._h, which, len(which), keepdim, correction))
+def _reduce(name: str, op: int, a: Tensor, dim: Any, keepdim: bool, correction: float = 0.0) -> Tensor:
+    which = dims(dim, name)
+    return call(name, lib.gd_reduce, op, a._h, which, len(which), keepdim, correction)
 
 
-def _extreme(op_all: int, op_dim: int, op_pair: int, a: Tensor, dim: Any, keepdim: bool) -> Any:
+def _extreme(name: str, op_all: int, op_dim: int, op_pair: int, a: Tensor, dim: Any, keepdim: bool) -> Any:
     if dim is None:
-        return _reduce(op_all, a, None, keepdim)
+        return _reduce(name, op_all, a, None, keepdim)
     if not isinstance(dim, int):
-        return wrap(lib.gd_binary(op_pair, a._h, handle_of("max and min", dim)))
-    values = _reduce(op_dim, a, dim, keepdim)
+        return wrap(lib.gd_binary(op_pair, a._h, handle_of(name, dim)))
+    values = _reduce(name, op_dim, a, dim, keepdim)
     return Extremes(values, wrap(lib.gd_output(values._h, 1)))
 
 
@@ -64,16 +64,16 @@ class Reductions:
     def sum(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The sum; of bools and integers in int64."""
         a = self if dtype is None else self.to(resolve(dtype))
-        return _reduce(_SUM, a, dim, keepdim)
+        return _reduce("sum", _SUM, a, dim, keepdim)
 
     def mean(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The mean of a floating point tensor."""
         a = self if dtype is None else self.to(resolve(dtype))
-        return _reduce(_MEAN, a, dim, keepdim)
+        return _reduce("mean", _MEAN, a, dim, keepdim)
 
     def prod(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """The product; of bools and integers in int64."""
-        return _reduce(_PROD, self, dim, keepdim)
+        return _reduce("prod", _PROD, self, dim, keepdim)
 
     def var(
         self: Tensor,
@@ -85,7 +85,7 @@ class Reductions:
     ) -> Tensor:
         """The variance with divisor ``n - correction``, where ``correction`` is 1 or, with ``unbiased=False``, 0."""
         dim, divisor = _correction("var", dim, unbiased, correction)
-        return _reduce(_VAR, self, dim, keepdim, divisor)
+        return _reduce("var", _VAR, self, dim, keepdim, divisor)
 
     def std(
         self: Tensor,
@@ -97,50 +97,50 @@ class Reductions:
     ) -> Tensor:
         """The standard deviation, the root of ``var``."""
         dim, divisor = _correction("std", dim, unbiased, correction)
-        return wrap(lib.gd_unary(_SQRT, _reduce(_VAR, self, dim, keepdim, divisor)._h))
+        return wrap(lib.gd_unary(_SQRT, _reduce("std", _VAR, self, dim, keepdim, divisor)._h))
 
     def amax(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """The largest element; NaN if there is one. Ties share the gradient."""
-        return _reduce(_AMAX, self, dim, keepdim)
+        return _reduce("amax", _AMAX, self, dim, keepdim)
 
     def amin(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """The smallest element; NaN if there is one. Ties share the gradient."""
-        return _reduce(_AMIN, self, dim, keepdim)
+        return _reduce("amin", _AMIN, self, dim, keepdim)
 
     def max(self: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         """All: the largest. With ``dim``: values and indices (the first of equals). With a tensor: ``maximum``."""
-        return _extreme(_AMAX, _MAX_DIM, _MAXIMUM, self, dim, keepdim)
+        return _extreme("max", _AMAX, _MAX_DIM, _MAXIMUM, self, dim, keepdim)
 
     def min(self: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         """All: the smallest. With ``dim``: values and indices (the first of equals). With a tensor: ``minimum``."""
-        return _extreme(_AMIN, _MIN_DIM, _MINIMUM, self, dim, keepdim)
+        return _extreme("min", _AMIN, _MIN_DIM, _MINIMUM, self, dim, keepdim)
 
     def argmax(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """Index of the first NaN, else of the first largest element, as int64."""
-        return _reduce(_ARGMAX, self, dim, keepdim)
+        return _reduce("argmax", _ARGMAX, self, dim, keepdim)
 
     def argmin(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """Index of the first NaN, else of the first smallest element, as int64."""
-        return _reduce(_ARGMIN, self, dim, keepdim)
+        return _reduce("argmin", _ARGMIN, self, dim, keepdim)
 
     def any(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """Whether an element is not 0, as bool."""
-        return _reduce(_ANY, self, dim, keepdim)
+        return _reduce("any", _ANY, self, dim, keepdim)
 
     def all(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """Whether no element is 0, as bool."""
-        return _reduce(_ALL, self, dim, keepdim)
+        return _reduce("all", _ALL, self, dim, keepdim)
 
     def logsumexp(self: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
         """``log(sum(exp(x)))`` without overflow. Where everything is -inf its gradient is 0."""
-        return _reduce(_LOGSUMEXP, self, dim, keepdim)
+        return _reduce("logsumexp", _LOGSUMEXP, self, dim, keepdim)
 
     def softmax(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         """``exp(x) / sum(exp(x))`` along ``dim``; NaN for a row of -inf."""
         a = self if dtype is None else self.to(resolve(dtype))
-        return wrap(lib.gd_softmax(_SOFTMAX, a._h, dim))
+        return call("softmax", lib.gd_softmax, _SOFTMAX, a._h, dim)
 
     def log_softmax(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         """``log(softmax(x))`` along ``dim``, without overflow."""
         a = self if dtype is None else self.to(resolve(dtype))
-        return wrap(lib.gd_softmax(_LOG_SOFTMAX, a._h, dim))
+        return call("log_softmax", lib.gd_softmax, _LOG_SOFTMAX, a._h, dim)

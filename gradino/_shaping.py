@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradino import _indexing
-from gradino._core import handle_of, sizes, wrap
+from gradino._arguments import entry, whole
+from gradino._core import call, handle_of, shape_of, sizes, wrap
 from gradino._lib import lib
-from gradino.errors import ShapeError
+from gradino.errors import OutOfRangeError, ShapeError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
@@ -21,6 +22,7 @@ def _triangle(name: str, a: Tensor, diagonal: int, below: bool) -> Tensor:
 
     if a.ndim < 2:
         raise ShapeError(f"{name}: shape {a.shape} has no matrices: at least two dimensions are needed")
+    diagonal = whole(name, "diagonal", diagonal)
     rows, columns = a.shape[-2:]
     offset = arange(columns) - arange(rows).unsqueeze(1)
     return a.masked_fill(offset > diagonal if below else offset < diagonal, 0)
@@ -50,22 +52,22 @@ class Shaping:
 
     def reshape(self: Tensor, *shape: Any) -> Tensor:
         """The elements in another shape, one size of which may be -1; a view where strides allow."""
-        new = sizes(shape)
+        new = sizes(shape, "reshape")
         return wrap(lib.gd_reshape(self._h, len(new), new))
 
     def view(self: Tensor, *shape: Any) -> Tensor:
         """Like ``reshape``, but an error where a copy would be needed."""
-        new = sizes(shape)
+        new = sizes(shape, "view")
         return wrap(lib.gd_view_as(self._h, len(new), new))
 
     def view_as(self: Tensor, other: Tensor) -> Tensor:
         """``view`` in the shape of another tensor."""
-        return self.view(other.shape)
+        return self.view(shape_of(handle_of("view_as", other)))
 
     def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         """Dimensions ``start_dim`` to ``end_dim`` merged into one."""
         shape = self.shape
-        n = max(len(shape), 1)
+        n, start_dim, end_dim = max(len(shape), 1), whole("flatten", "start_dim", start_dim), whole("flatten", "end_dim", end_dim)
         start, end = start_dim % n if -n <= start_dim < n else n, end_dim % n if -n <= end_dim < n else n
         if not 0 <= start <= end < n:
             raise ShapeError(f"flatten: dimensions {start_dim} to {end_dim} of shape {shape}: they must exist, in this order")
@@ -76,12 +78,12 @@ class Shaping:
 
     def permute(self: Tensor, *dims: Any) -> Tensor:
         """Dimensions in another order."""
-        order = sizes(dims)
+        order = sizes(dims, "permute")
         return wrap(lib.gd_permute(self._h, len(order), order))
 
     def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
         """Two dimensions swapped."""
-        return wrap(lib.gd_transpose(self._h, dim0, dim1))
+        return call("transpose", lib.gd_transpose, self._h, dim0, dim1)
 
     def t(self: Tensor) -> Tensor:
         """The transpose of a matrix."""
@@ -101,51 +103,53 @@ class Shaping:
 
     def expand(self: Tensor, *shape: Any) -> Tensor:
         """Dimensions of size 1 repeated without copying; -1 keeps a size."""
-        new = sizes(shape)
+        new = sizes(shape, "expand")
         return wrap(lib.gd_expand(self._h, len(new), new))
 
     def expand_as(self: Tensor, other: Tensor) -> Tensor:
         """``expand`` to the shape of another tensor."""
-        return self.expand(other.shape)
+        return self.expand(shape_of(handle_of("expand_as", other)))
 
     def squeeze(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         """Without dimensions of size 1 (all, or ``dim``, one or several, where their size is 1)."""
         if isinstance(dim, (tuple, list)):
             n, result = self.ndim, self
-            for d in sorted((d % n if -n <= d < n else d for d in dim), reverse=True):
+            for d in sorted((d % n if -n <= d < n else d for d in sizes(dim, "squeeze")), reverse=True):
                 result = result.squeeze(d)
             return result
-        return wrap(lib.gd_squeeze(self._h, dim or 0, dim is None))
+        return call("squeeze", lib.gd_squeeze, self._h, 0 if dim is None else dim, dim is None)
 
     def unsqueeze(self: Tensor, dim: int) -> Tensor:
         """With a new dimension of size 1."""
-        return wrap(lib.gd_unsqueeze(self._h, dim))
+        return call("unsqueeze", lib.gd_unsqueeze, self._h, dim)
 
     def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
         """``length`` entries of ``dim`` from ``start`` on."""
-        size = self.shape[dim]
+        size = entry("narrow", self.shape, dim)
+        start, length = whole("narrow", "start", start), whole("narrow", "length", length)
         begin = start + size if start < 0 else start
         if length < 0 or not 0 <= begin <= size - length:
-            raise IndexError(f"narrow: start {start} and length {length} do not fit dimension {dim} of shape {self.shape}")
+            raise OutOfRangeError(f"narrow: start {start} and length {length} do not fit dimension {dim} of shape {self.shape}")
         return wrap(lib.gd_slice(self._h, dim, begin, begin + length, 1))
 
     def select(self: Tensor, dim: int, index: int) -> Tensor:
         """One entry of ``dim``, without that dimension."""
-        return wrap(lib.gd_select(self._h, dim, index))
+        return call("select", lib.gd_select, self._h, dim, index)
 
     def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         """All entries of ``dim``."""
-        return tuple(wrap(lib.gd_select(self._h, dim, i)) for i in range(self.shape[dim]))
+        return tuple(wrap(lib.gd_select(self._h, dim, i)) for i in range(entry("unbind", self.shape, dim)))
 
     def split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Parts of ``split_size`` entries (the last may be smaller), or of the sizes given."""
-        size = self.shape[dim]
-        if isinstance(split_size, int):
+        size = entry("split", self.shape, dim)
+        if not isinstance(split_size, (tuple, list)):
+            split_size = whole("split", "split_size", split_size)
             if split_size < 1:
                 raise ShapeError(f"split: split_size is {split_size}, must be at least 1")
             lengths = [min(split_size, size - at) for at in range(0, size, split_size)] or [0]
         else:
-            lengths = list(split_size)
+            lengths = sizes(split_size, "split") if split_size else []
             if sum(lengths) != size or any(n < 0 for n in lengths):
                 raise ShapeError(f"split: sizes {lengths} must add up to {size}, the size of dimension {dim} of shape {self.shape}")
         parts, at = [], 0
@@ -156,17 +160,18 @@ class Shaping:
 
     def chunk(self: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """At most ``chunks`` parts of equal size (the last may be smaller)."""
+        chunks = whole("chunk", "chunks", chunks)
         if chunks < 1:
             raise ShapeError(f"chunk: {chunks} chunks, must be at least 1")
-        return self.split(max(-(-self.shape[dim] // chunks), 1), dim)
+        return self.split(max(-(-entry("chunk", self.shape, dim) // chunks), 1), dim)
 
     def index_select(self: Tensor, dim: int, index: Tensor) -> Tensor:
         """The entries of ``dim`` that the int64 vector ``index`` names."""
-        return wrap(lib.gd_index_select(self._h, dim, handle_of("index_select", index)))
+        return call("index_select", lib.gd_index_select, self._h, dim, handle_of("index_select", index))
 
     def gather(self: Tensor, dim: int, index: Tensor) -> Tensor:
         """``out[i][j] = self[index[i][j]][j]`` for ``dim`` 0, and so on. Shaped like ``index``."""
-        return wrap(lib.gd_gather(self._h, dim, handle_of("gather", index)))
+        return call("gather", lib.gd_gather, self._h, dim, handle_of("gather", index))
 
     def nonzero(self: Tensor, *, as_tuple: bool = False) -> Any:
         """Indices of the elements that are not 0, as int64: (count, ndim), or with ``as_tuple`` one vector for each dimension."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradino import devices, dtypes
-from gradino._core import tensor_type, wrap
+from gradino._core import handle_of, tensor_type, wrap
 from gradino._lib import check, ffi, lib, raise_error
 from gradino.arena import owner_of, step_arena
 from gradino.dtypes import BY_CODE, FLOAT_CODES
@@ -196,6 +196,7 @@ class Values:
 
     def type_as(self: Tensor, other: Tensor) -> Tensor:
         """This tensor with the dtype of another."""
+        handle_of("type_as", other)
         return self.to(other.dtype)
 
     def cpu(self: Tensor) -> Tensor:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import weakref
 from typing import Any, NamedTuple
 
+from gradino._arguments import shown, whole
 from gradino._lib import ArenaScope, StepScope, check, ffi, lib, raise_error, set_callbacks, text
-from gradino.errors import ArenaError
+from gradino.errors import ArenaError, DTypeError, InvalidValueError
 
 __all__ = ["Arena", "ArenaStats", "active_arena", "borrow", "memory_stats", "permanent_arena", "step_arena"]
 
@@ -76,9 +77,12 @@ class Arena(ArenaScope):
     _close: weakref.finalize[..., Arena] | None = None
 
     def __init__(self, reserve: int | None = None, commit: int = 0, name: str = "arena") -> None:
-        if reserve is not None and reserve <= 0:
-            raise ValueError(f"Arena: reserve is {reserve} bytes, must be positive")
-        pointer = lib.gd_arena_open(reserve or 0, commit, name.encode())
+        size = 0 if reserve is None else whole("Arena", "reserve", reserve)
+        if reserve is not None and size <= 0:
+            raise InvalidValueError(f"Arena: reserve is {size} bytes, must be positive")
+        if not isinstance(name, str):
+            raise DTypeError(f"Arena: name must be a str, got {shown(name)}")
+        pointer = lib.gd_arena_open(size, whole("Arena", "commit", commit), name.encode())
         if pointer == ffi.NULL:
             raise_error()
         self._pointer = pointer
@@ -114,6 +118,8 @@ class Arena(ArenaScope):
 
     def rewind(self, mark: int) -> None:
         """Forget what was allocated since ``mark``."""
+        if not isinstance(mark, int) or not 0 <= mark < 2**64:
+            raise ArenaError(f"rewind: {shown(mark)} is not a mark of arena '{self.name}'")
         check(lib.gd_arena_rewind(self._alive(), mark))
         owners = _borrowed.get(self._address)
         if owners:

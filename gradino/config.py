@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradino._arguments import whole
 from gradino._lib import check, ffi, lib, text
 
 __all__ = ["get_isa", "get_num_threads", "set_isa", "set_num_threads", "show_config", "supported_isas"]
@@ -9,7 +10,7 @@ __all__ = ["get_isa", "get_num_threads", "set_isa", "set_num_threads", "show_con
 
 def set_num_threads(n: int) -> None:
     """Use ``n`` threads, the calling one included. Results do not depend on it."""
-    check(lib.gd_set_num_threads(n))
+    check(lib.gd_set_num_threads(whole("set_num_threads", "n", n)))
 
 
 def get_num_threads() -> int:

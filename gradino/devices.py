@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradino.errors import DeviceError, InvalidValueError
+from gradino.errors import DeviceError, DTypeError, InvalidValueError
 
 __all__ = ["CPU", "device", "need_cpu"]
 
@@ -28,7 +28,7 @@ class device(str):  # noqa: N801  (PyTorch's name)
     def __new__(cls, device: Any, index: int | None = None) -> device:
         """From a text or another device."""
         if not isinstance(device, str):
-            raise TypeError(f"device: expected a str, got {type(device).__name__}")
+            raise DTypeError(f"device: expected a str, got {type(device).__name__}")
         kind, _, number = device.partition(":")
         if kind not in _TYPES or (number and not number.isdecimal()) or device.endswith(":") or (number and index is not None):
             raise InvalidValueError(f"device: {device!r} is not a device: it must be one of {', '.join(_TYPES)}, with or without a number")
@@ -58,5 +58,7 @@ CPU = device("cpu")
 
 def need_cpu(name: str, wanted: Any) -> None:
     """Raise DeviceError unless a ``device`` argument is None or the CPU."""
+    if wanted is not None and not isinstance(wanted, str):
+        raise DTypeError(f"{name}: device must be a str, got {type(wanted).__name__}")
     if wanted is not None and str(wanted) not in ("cpu", "cpu:0"):
         raise DeviceError(f"{name}: device {str(wanted)!r} is not available: this build has only 'cpu'")

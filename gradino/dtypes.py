@@ -53,14 +53,15 @@ def resolve(value: Any) -> dtype:
     """A dtype from itself, its name, a NumPy dtype, or ``float`` (float64), ``int``, ``bool``."""
     if isinstance(value, dtype):
         return value
-    found = _BY_NAME.get(value) if isinstance(value, str) else _BY_PYTHON.get(value)
-    if found is None:
+    found = _BY_NAME.get(value) if isinstance(value, str) else _BY_PYTHON.get(value) if isinstance(value, type) else None
+    if found is None and isinstance(value, (str, type, np.dtype)):
         try:
             found = _BY_NUMPY.get(np.dtype(value))
-        except TypeError:
+        except (TypeError, ValueError):
             found = None
     if found is None:
-        raise DTypeError(f"dtype {value!r} is not supported: use one of {', '.join(_BY_NAME)}")
+        what = repr(value) if isinstance(value, (str, type, np.dtype)) else f"a {type(value).__name__}"
+        raise DTypeError(f"dtype {what} is not supported: use one of {', '.join(_BY_NAME)}")
     return found
 
 

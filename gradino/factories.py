@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradino import dtypes
-from gradino._core import as_float, sizes, whole_number, wrap
+from gradino._arguments import as_float, shown, whole, whole_number
+from gradino._core import call, handle_of, sizes, wrap
 from gradino._lib import ffi, lib
 from gradino.arena import borrow, step_arena
 from gradino.devices import need_cpu
@@ -32,13 +33,13 @@ def _dtype(dtype: Any, device: Any) -> dtypes.dtype:
     return dtypes.float32 if dtype is None else dtypes.resolve(dtype)
 
 
-def _shape(shape: tuple[Any, ...], size: Any) -> list[int]:
+def _shape(name: str, shape: tuple[Any, ...], size: Any) -> list[int]:
     """Sizes given one by one or as one sequence, by position or as ``size=``."""
     if size is None:
-        return sizes(shape)
+        return sizes(shape, name)
     if shape:
-        raise DTypeError(f"the shape is given twice: {shape} and size={size!r}")
-    return sizes((size,))
+        raise DTypeError(f"{name}: the shape is given twice: {shape} and size={size!r}")
+    return sizes((size,), name)
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -75,7 +76,7 @@ def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None,
     """A tensor filled with a number; its dtype follows the number unless given."""
     if dtype is None:
         dtype = dtypes.resolve(type(fill_value)) if isinstance(fill_value, (bool, int)) else dtypes.float32
-    shape = sizes(size if isinstance(size, (tuple, list)) else (size,))
+    shape = sizes(size if isinstance(size, (tuple, list)) else (size,), "full")
     d = _dtype(dtype, device)
     return _finish(_filled(shape, fill_value, d), requires_grad)
 
@@ -86,17 +87,17 @@ def _filled(shape: list[int], value: float, d: dtypes.dtype) -> Tensor:
 
 def zeros(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros."""
-    return _finish(_filled(_shape(shape, size), 0, _dtype(dtype, device)), requires_grad)
+    return _finish(_filled(_shape("zeros", shape, size), 0, _dtype(dtype, device)), requires_grad)
 
 
 def ones(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones."""
-    return _finish(_filled(_shape(shape, size), 1, _dtype(dtype, device)), requires_grad)
+    return _finish(_filled(_shape("ones", shape, size), 1, _dtype(dtype, device)), requires_grad)
 
 
 def empty(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor with undefined contents."""
-    s = _shape(shape, size)
+    s = _shape("empty", shape, size)
     return _finish(wrap(lib.gd_empty(len(s), s, _dtype(dtype, device).code)), requires_grad)
 
 
@@ -127,25 +128,28 @@ def _number(x: Any) -> Any:
 
 def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """``steps`` numbers from ``start`` to ``end``, both included."""
+    steps = whole("linspace", "steps", steps)
     if steps < 0:
         raise InvalidValueError(f"linspace: {steps} steps, must be at least 0")
-    return Tensor(np.linspace(start, end, steps), dtype=_dtype(dtype, device), requires_grad=requires_grad)
+    return Tensor(
+        np.linspace(as_float("linspace", start), as_float("linspace", end), steps), dtype=_dtype(dtype, device), requires_grad=requires_grad
+    )
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones on the diagonal of an (n, m) matrix."""
-    return _finish(wrap(lib.gd_eye(n, n if m is None else m, _dtype(dtype, device).code)), requires_grad)
+    return _finish(call("eye", lib.gd_eye, n, n if m is None else m, _dtype(dtype, device).code), requires_grad)
 
 
 def rand(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform random numbers in [0, 1)."""
-    s = _shape(shape, size)
+    s = _shape("rand", shape, size)
     return _finish(wrap(lib.gd_uniform(len(s), s, _dtype(dtype, device).code, 0.0, 1.0)), requires_grad)
 
 
 def randn(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Normal random numbers, mean 0 and standard deviation 1."""
-    s = _shape(shape, size)
+    s = _shape("randn", shape, size)
     return _finish(wrap(lib.gd_normal(len(s), s, _dtype(dtype, device).code, 0.0, 1.0)), requires_grad)
 
 
@@ -153,8 +157,8 @@ def randint(low: int = 0, high: Any = None, size: Any = None, *, dtype: Any = No
     """Random integers in [low, high), int64; ``randint(high, size)`` starts at 0."""
     if size is None:
         low, high, size = 0, low, high
-    shape = sizes(size if isinstance(size, (tuple, list)) else (size,))
-    t = wrap(lib.gd_randint(len(shape), shape, low, high))
+    shape = sizes(size if isinstance(size, (tuple, list)) else (size,), "randint")
+    t = call("randint", lib.gd_randint, len(shape), shape, low, high)
     _dtype(None, device)
     return t if dtype is None else t.to(dtype)
 
@@ -167,6 +171,7 @@ def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     [0, 1, 2, 3]
     """
     _dtype(None, device)
+    n = whole("randperm", "n", n)
     if n < 0:
         raise InvalidValueError(f"randperm: n is {n}, must be at least 0")
     with step_arena():
@@ -184,43 +189,44 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return Tensor(data, dtype=dtype)
 
 
-def _like(t: Tensor, dtype: Any) -> tuple[tuple[int, ...], dtypes.dtype]:
+def _like(name: str, t: Tensor, dtype: Any) -> tuple[tuple[int, ...], dtypes.dtype]:
+    handle_of(name, t)
     return t.shape, t.dtype if dtype is None else dtypes.resolve(dtype)
 
 
 def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of another tensor's shape and dtype."""
-    shape, d = _like(input, dtype)
+    shape, d = _like("zeros_like", input, dtype)
     return zeros(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of another tensor's shape and dtype."""
-    shape, d = _like(input, dtype)
+    shape, d = _like("ones_like", input, dtype)
     return ones(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Undefined contents in another tensor's shape and dtype."""
-    shape, d = _like(input, dtype)
+    shape, d = _like("empty_like", input, dtype)
     return empty(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def full_like(input: Tensor, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A number in another tensor's shape and dtype."""
-    shape, d = _like(input, dtype)
+    shape, d = _like("full_like", input, dtype)
     return full(shape, fill_value, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform random numbers in another tensor's shape and dtype."""
-    shape, d = _like(input, dtype)
+    shape, d = _like("rand_like", input, dtype)
     return rand(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Normal random numbers in another tensor's shape and dtype."""
-    shape, d = _like(input, dtype)
+    shape, d = _like("randn_like", input, dtype)
     return randn(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
@@ -242,4 +248,6 @@ def get_rng_state() -> tuple[int, int]:
 
 def set_rng_state(state: tuple[int, int]) -> None:
     """Go back to a state from ``get_rng_state``."""
-    lib.gd_set_rng_state([int(state[0]), int(state[1])])
+    if not isinstance(state, (tuple, list)) or len(state) != 2 or not all(isinstance(x, int) and 0 <= x < 2**64 for x in state):
+        raise DTypeError(f"set_rng_state: expected the two numbers of get_rng_state(), got {shown(state)}")
+    lib.gd_set_rng_state(list(state))

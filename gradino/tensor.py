@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradino import _core, devices
+from gradino._arguments import entry
 from gradino._arithmetic import Arithmetic
 from gradino._construction import from_data
 from gradino._core import handle_of, shape_of, wrap
@@ -56,7 +57,7 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension."""
-        return self.shape if dim is None else self.shape[dim]
+        return self.shape if dim is None else entry("size", self.shape, dim)
 
     @property
     def ndim(self) -> int:
@@ -83,7 +84,7 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
         """Strides in elements, or the stride of one dimension."""
         info = self._info()
         strides = tuple(info.strides[0 : info.rank])
-        return strides if dim is None else strides[dim]
+        return strides if dim is None else entry("stride", strides, dim)
 
     def element_size(self) -> int:
         """Bytes of one element."""
@@ -183,7 +184,7 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not isinstance(value, Tensor):
-            raise TypeError(f"grad: must be a Tensor or None, got {type(value).__name__}")
+            raise DTypeError(f"grad: must be a Tensor or None, got {type(value).__name__}")
         check(lib.gd_set_grad(self._h, 0 if value is None else value._h))
 
     @grad.deleter

@@ -69,7 +69,7 @@ COMPOSED = (
     _moving("view_as", lambda x, y: x.reshape(y.shape), case((2, 3), (3, 2)), call=lambda m, x, y: x.contiguous().view_as(y)),
     _moving("expand_as", lambda x, y: np.broadcast_to(x, y.shape), case((1, 3), (2, 3)), call=lambda m, x, y: x.expand_as(y)),
     _moving("narrow", lambda x, a, n: x[:, a : a + n], case((2, 5), a=1, n=3), case((2, 5), a=5, n=0),
-            call=lambda m, x, a, n: x.narrow(1, a, n), errors=((IndexError, "do not fit", lambda: ones(3).narrow(0, 2, 2)),)),
+            call=lambda m, x, a, n: x.narrow(1, a, n), errors=((gd.OutOfRangeError, "do not fit", lambda: ones(3).narrow(0, 2, 2)),)),
     _moving("select", lambda x: x[:, -1], case((2, 3)), case((2, 3, 4)), call=_method("select", 1, -1)),
     _moving("contiguous", np.copy, case((2, 3)), call=_method("contiguous")),
     _moving("masked_fill", lambda x, mask: np.where(mask, 1, x), case((2, 3), Bools((2, 3))), case((2, 3), Bools((3,))),

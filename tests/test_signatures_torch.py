@@ -35,7 +35,7 @@ PAIRS: dict[str, tuple[Any, Any]] = {
     "Tensor.backward": (gd.Tensor.backward, torch.Tensor.backward),
 }
 RENAMED = {("autograd.gradcheck", "fn"): "func", ("autograd.gradgradcheck", "fn"): "func"}
-OURS_ALONE = {"lengths", "optimizer", "function"}
+OURS_ALONE = {"lengths", "optimizer", "function", "convert"}
 NO_DEFAULT = {("F.softmax", "dim"), ("F.log_softmax", "dim")}  # guessing the dimension is deprecated there, an error here
 
 

@@ -21,12 +21,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _binary_operand(a: Any, b: Any) -> Tensor:
-    """``a`` as a tensor where the function was called with a number on the left."""
+def _binary_operand(name: str, a: Any, b: Any) -> Tensor:
+    """``a`` as a tensor where the function ``name`` was called with a number on the left."""
     if isinstance(a, Tensor):
         return a
     if not isinstance(b, Tensor):
-        raise DTypeError(f"one of two operands must be a Tensor, got {type(a).__name__} and {type(b).__name__}")
+        raise DTypeError(f"{name}: one of two operands must be a Tensor, got {type(a).__name__} and {type(b).__name__}")
     return _operand(b, a)
 
 
@@ -152,92 +152,92 @@ def isfinite(input: Tensor) -> Tensor:
 
 def mul(input: Any, other: Any) -> Tensor:
     """``input * other``, broadcast."""
-    return _binary_operand(input, other).mul(other)
+    return _binary_operand("mul", input, other).mul(other)
 
 
 def div(input: Any, other: Any) -> Tensor:
     """``input / other``, broadcast."""
-    return _binary_operand(input, other).div(other)
+    return _binary_operand("div", input, other).div(other)
 
 
 def floor_divide(input: Any, other: Any) -> Tensor:
     """The quotient rounded towards minus infinity."""
-    return _binary_operand(input, other).floor_divide(other)
+    return _binary_operand("floor_divide", input, other).floor_divide(other)
 
 
 def remainder(input: Any, other: Any) -> Tensor:
     """The remainder, with the sign of the divisor."""
-    return _binary_operand(input, other).remainder(other)
+    return _binary_operand("remainder", input, other).remainder(other)
 
 
 def maximum(input: Any, other: Any) -> Tensor:
     """The larger of each pair."""
-    return _binary_operand(input, other).maximum(other)
+    return _binary_operand("maximum", input, other).maximum(other)
 
 
 def minimum(input: Any, other: Any) -> Tensor:
     """The smaller of each pair."""
-    return _binary_operand(input, other).minimum(other)
+    return _binary_operand("minimum", input, other).minimum(other)
 
 
 def eq(input: Any, other: Any) -> Tensor:
     """``input == other``."""
-    return _binary_operand(input, other).eq(other)
+    return _binary_operand("eq", input, other).eq(other)
 
 
 def ne(input: Any, other: Any) -> Tensor:
     """``input != other``."""
-    return _binary_operand(input, other).ne(other)
+    return _binary_operand("ne", input, other).ne(other)
 
 
 def lt(input: Any, other: Any) -> Tensor:
     """``input < other``."""
-    return _binary_operand(input, other).lt(other)
+    return _binary_operand("lt", input, other).lt(other)
 
 
 def le(input: Any, other: Any) -> Tensor:
     """``input <= other``."""
-    return _binary_operand(input, other).le(other)
+    return _binary_operand("le", input, other).le(other)
 
 
 def gt(input: Any, other: Any) -> Tensor:
     """``input > other``."""
-    return _binary_operand(input, other).gt(other)
+    return _binary_operand("gt", input, other).gt(other)
 
 
 def ge(input: Any, other: Any) -> Tensor:
     """``input >= other``."""
-    return _binary_operand(input, other).ge(other)
+    return _binary_operand("ge", input, other).ge(other)
 
 
 def logical_and(input: Any, other: Any) -> Tensor:
     """Whether both are not 0."""
-    return _binary_operand(input, other).logical_and(other)
+    return _binary_operand("logical_and", input, other).logical_and(other)
 
 
 def logical_or(input: Any, other: Any) -> Tensor:
     """Whether one is not 0."""
-    return _binary_operand(input, other).logical_or(other)
+    return _binary_operand("logical_or", input, other).logical_or(other)
 
 
 def logical_xor(input: Any, other: Any) -> Tensor:
     """Whether exactly one is not 0."""
-    return _binary_operand(input, other).logical_xor(other)
+    return _binary_operand("logical_xor", input, other).logical_xor(other)
 
 
 def add(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """``input + alpha * other``, broadcast."""
-    return _binary_operand(input, other).add(other, alpha=alpha)
+    return _binary_operand("add", input, other).add(other, alpha=alpha)
 
 
 def sub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """``input - alpha * other``, broadcast."""
-    return _binary_operand(input, other).sub(other, alpha=alpha)
+    return _binary_operand("sub", input, other).sub(other, alpha=alpha)
 
 
 def pow(input: Any, exponent: Any) -> Tensor:
     """``input ** exponent``, broadcast."""
-    return _binary_operand(input, exponent).pow(exponent)
+    return _binary_operand("pow", input, exponent).pow(exponent)
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:

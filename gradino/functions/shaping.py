@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from gradino._arguments import shown, whole
 from gradino._core import wrap
 from gradino._lib import lib
 from gradino.dtypes import promote_types
@@ -20,14 +21,17 @@ __all__ = [
 
 
 def _handles(name: str, tensors: Sequence[Tensor]) -> list[int]:
+    if not isinstance(tensors, (list, tuple)):
+        raise DTypeError(f"{name}: expected a list or tuple of tensors, got {shown(tensors)}")
     handles = [getattr(t, "_h", 0) for t in tensors]
     if not handles or 0 in handles:
         raise DTypeError(f"{name}: expected a non-empty sequence of tensors, got {[type(t).__name__ for t in tensors]}")
     return handles
 
 
-def _joined(join: Any, tensors: Sequence[Tensor], handles: list[int], dim: int) -> Tensor:
+def _joined(name: str, join: Any, tensors: Sequence[Tensor], dim: Any) -> Tensor:
     """cat or stack; tensors of different dtypes are converted to the one that holds all, as in PyTorch."""
+    handles, dim = _handles(name, tensors), whole(name, "dim", dim)
     handle = join(handles, len(handles), dim)
     if handle or lib.gd_last_status() != lib.GD_ERR_DTYPE:
         return wrap(handle)
@@ -37,7 +41,7 @@ def _joined(join: Any, tensors: Sequence[Tensor], handles: list[int], dim: int) 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after another along ``dim``; all other sizes must be equal. Dtypes are promoted."""
-    return _joined(lib.gd_cat, tensors, _handles("cat", tensors), dim)
+    return _joined("cat", lib.gd_cat, tensors, dim)
 
 
 concat = cat
@@ -46,12 +50,12 @@ concatenate = cat
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape along a new dimension ``dim``. Dtypes are promoted."""
-    return _joined(lib.gd_stack, tensors, _handles("stack", tensors), dim)
+    return _joined("stack", lib.gd_stack, tensors, dim)
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """``input @ other``: vectors, matrices, or batches of matrices, broadcast."""
-    return input @ other
+    return _tensor("matmul", input).matmul(other)
 
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:

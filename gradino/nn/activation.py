@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradino._arguments import probability, whole
 from gradino._core import unary, wrap
 from gradino._lib import lib, op_id
 from gradino.errors import InvalidValueError
@@ -104,11 +105,15 @@ class _Softmax(Module):
         super().__init__()
         if dim is None:
             raise InvalidValueError(f"{type(self).__name__}: dim must be given")
-        self.dim = dim
+        self.dim = whole(type(self).__name__, "dim", dim)
 
     def forward(self, input: Tensor) -> Tensor:
         """The result has the input's shape."""
-        return wrap(lib.gd_softmax(self._op, input._h, self.dim))
+        try:
+            return wrap(lib.gd_softmax(self._op, input._h, self.dim))
+        except AttributeError:
+            refuse_input(type(self).__name__, input)
+            raise
 
     def extra_repr(self) -> str:
         """The dimension."""
@@ -138,12 +143,11 @@ class Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         refuse_inplace("Dropout", inplace)
-        if not 0 <= p <= 1:
-            raise InvalidValueError(f"Dropout: p is {p}, must be in [0, 1]")
-        self.p = p
+        self.p = probability("Dropout", "p", p)
 
     def forward(self, input: Tensor) -> Tensor:
         """The result has the input's shape; in evaluation it is the input."""
+        refuse_input("Dropout", input)
         return wrap(lib.gd_dropout(input._h, self.p, self.training)) if self.training else input
 
     def extra_repr(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradino._arguments import whole
 from gradino.arena import step_arena
 from gradino.errors import InvalidValueError
 from gradino.factories import randn
@@ -25,6 +26,8 @@ class Embedding(Module):
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, *, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
+        num_embeddings = whole("Embedding", "num_embeddings", num_embeddings)
+        embedding_dim = whole("Embedding", "embedding_dim", embedding_dim)
         if min(num_embeddings, embedding_dim) < 1:
             raise InvalidValueError(f"Embedding: {num_embeddings} rows of {embedding_dim}: both must be at least 1")
         if padding_idx is not None:

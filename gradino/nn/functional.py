@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from gradino._core import unary, wrap
+from gradino._arguments import probability
+from gradino._core import call, unary, wrap
 from gradino._lib import lib, op_id
 from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError
 from gradino.functions import sigmoid, tanh
@@ -25,7 +26,7 @@ _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 def _reduction(name: str, reduction: str) -> int:
     try:
         return _REDUCTIONS[reduction]
-    except KeyError:
+    except (KeyError, TypeError):
         raise InvalidValueError(f"{name}: reduction is {reduction!r}, must be 'none', 'mean' or 'sum'") from None
 
 
@@ -38,7 +39,7 @@ def refuse_input(name: str, *operands: Any) -> None:
 
 def refuse_inplace(name: str, inplace: bool) -> None:
     """gradino never writes activations in place."""
-    if inplace:
+    if inplace is not False:
         raise InvalidValueError(f"{name}: inplace=True is not supported: gradino's step arenas make it needless")
 
 
@@ -51,9 +52,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise
 
 
-def _normalized(name: str, shape: int | Sequence[int]) -> tuple[int, ...]:
+def sizes_of(name: str, shape: int | Sequence[int]) -> tuple[int, ...]:
     """``normalized_shape`` as a tuple."""
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if not all(isinstance(n, int) and n >= 0 for n in sizes):
         raise InvalidValueError(f"{name}: normalized_shape is {shape}, must be sizes")
     return sizes
@@ -72,10 +73,10 @@ def layer_norm(
     Raises:
         ShapeError: if the input does not end with normalized_shape, or a parameter has another shape.
     """
-    sizes = _normalized("layer_norm", normalized_shape)
+    sizes = sizes_of("layer_norm", normalized_shape)
     try:
         w, b = 0 if weight is None else weight._h, 0 if bias is None else bias._h
-        return wrap(lib.gd_layer_norm(input._h, len(sizes), sizes, w, b, eps))
+        return call("layer_norm", lib.gd_layer_norm, input._h, len(sizes), sizes, w, b, eps)
     except AttributeError:
         refuse_input("layer_norm", input, *(t for t in (weight, bias) if t is not None))
         raise
@@ -91,10 +92,10 @@ def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tenso
     Raises:
         ShapeError: if the input does not end with normalized_shape, or the weight has another shape.
     """
-    sizes = _normalized("rms_norm", normalized_shape)
+    sizes = sizes_of("rms_norm", normalized_shape)
     try:
         w = 0 if weight is None else weight._h
-        return wrap(lib.gd_rms_norm(input._h, len(sizes), sizes, w, math.nan if eps is None else eps))
+        return call("rms_norm", lib.gd_rms_norm, input._h, len(sizes), sizes, w, math.nan if eps is None else eps)
     except AttributeError:
         refuse_input("rms_norm", input, *(() if weight is None else (weight,)))
         raise
@@ -127,7 +128,7 @@ def cross_entropy(
     kind = _reduction("cross_entropy", reduction)
     try:
         w = 0 if weight is None else weight._h
-        return wrap(lib.gd_cross_entropy(input._h, target._h, w, ignore_index, kind, label_smoothing))
+        return call("cross_entropy", lib.gd_cross_entropy, input._h, target._h, w, ignore_index, kind, label_smoothing)
     except AttributeError:
         refuse_input("cross_entropy", input, target, *(() if weight is None else (weight,)))
         raise
@@ -148,7 +149,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """Zeroes elements with probability ``p`` and scales the rest by ``1/(1-p)``, in training only."""
     refuse_inplace("dropout", inplace)
     refuse_input("dropout", input)
-    return wrap(lib.gd_dropout(input._h, p, training))
+    return wrap(lib.gd_dropout(input._h, probability("dropout", "p", p), bool(training)))
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -202,7 +203,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """int64 (...) -> int64 (..., num_classes): 1 at the class, else 0. -1: as many as the largest class needs."""
     refuse_input("one_hot", tensor)
-    return wrap(lib.gd_one_hot(tensor._h, num_classes))
+    return call("one_hot", lib.gd_one_hot, tensor._h, num_classes)
 
 
 def embedding(input: Tensor, weight: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from gradino import dtypes
+from gradino._arguments import whole
 from gradino._core import wrap
 from gradino._lib import lib
 from gradino.arena import step_arena
@@ -51,6 +52,7 @@ class Linear(Module):
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
+        in_features, out_features = whole("Linear", "in_features", in_features), whole("Linear", "out_features", out_features)
         if in_features < 0 or out_features < 0:
             raise InvalidValueError(f"Linear: in_features {in_features} and out_features {out_features} must be at least 0")
         self.in_features, self.out_features = in_features, out_features

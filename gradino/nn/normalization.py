@@ -23,7 +23,7 @@ class _Norm(Module):
 
     def __init__(self, normalized_shape: int | Sequence[int], eps: float | None, elementwise_affine: bool, device: Any, dtype: Any) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = F.sizes_of(type(self).__name__, normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         kind = parameter_dtype(dtype, device)
         self.register_parameter("weight", Parameter(ones(self.normalized_shape, dtype=kind)) if elementwise_affine else None)

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from gradino import functions
+from gradino._arguments import probability, whole
 from gradino._core import wrap
 from gradino._lib import lib
 from gradino.errors import DTypeError, InvalidValueError, ShapeError
@@ -68,11 +69,11 @@ class LSTM(Module):
         super().__init__()
         if proj_size:
             raise InvalidValueError("LSTM: proj_size is not supported")
+        input_size, hidden_size = whole("LSTM", "input_size", input_size), whole("LSTM", "hidden_size", hidden_size)
+        num_layers, dropout = whole("LSTM", "num_layers", num_layers), probability("LSTM", "dropout", dropout)
         if min(input_size, hidden_size, num_layers) < 1:
             sizes = f"input_size {input_size}, hidden_size {hidden_size}, num_layers {num_layers}"
             raise InvalidValueError(f"LSTM: {sizes}: each must be at least 1")
-        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise InvalidValueError(f"LSTM: dropout is {dropout}, must be in [0, 1]")
         if dropout > 0 and num_layers == 1:
             warnings.warn(f"LSTM: dropout={dropout} stands between layers and does nothing for num_layers=1", stacklevel=2)
         settled = parameter_dtype(dtype, device)
@@ -184,6 +185,7 @@ class LSTMCell(Module):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
+        input_size, hidden_size = whole("LSTMCell", "input_size", input_size), whole("LSTMCell", "hidden_size", hidden_size)
         if min(input_size, hidden_size) < 1:
             raise InvalidValueError(f"LSTMCell: input_size {input_size} and hidden_size {hidden_size} must be at least 1")
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
