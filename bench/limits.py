@@ -48,11 +48,11 @@ def together(threads: int, work: Callable[[int], float]) -> float:
     return max(times)
 
 
-def fma_peak(library: ctypes.CDLL, threads: int) -> tuple[float, str]:
-    """GFLOP/s in float32, and the instruction set that reaches it."""
+def fma_peak(library: ctypes.CDLL, threads: int, isa: str | None = None) -> tuple[float, str]:
+    """GFLOP/s in float32, and the instruction set that reaches it (or that one's, if given)."""
     flags = machine.cpu()[1]
-    isa = next((i for i in ISAS if i in flags or f"{i}f" in flags), None)
-    if isa is None:
+    isa = isa or next((i for i in ISAS if i in flags or f"{i}f" in flags), None)
+    if isa is None or not hasattr(library, f"probe_fma_{isa}"):
         return float("nan"), "unknown"
     n = 20_000
     run = probe.function(library, f"fma_{isa}", ctypes.c_int64)

@@ -36,6 +36,8 @@ static volatile float sink;
     int probe_lanes_##name(void);                                         \
     int probe_lanes_##name(void) { return LANES * CHAINS; }
 #if defined(__x86_64__)
+#define MULTIPLY_ADD(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c) /* what the portable kernels have */
+DEFINE_FMA(portable, "sse2", __m128, 4, _mm_set1_ps, MULTIPLY_ADD, _mm_cvtss_f32)
 DEFINE_FMA(avx512, "avx512f", __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_cvtss_f32)
 DEFINE_FMA(avx2, "avx2,fma", __m256, 8, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_cvtss_f32)
 #endif

@@ -1,16 +1,49 @@
-/* gemm.c - memory the matrix product needs, the same on every ISA. */
+/* gemm.c - how the matrix product is cut to fit the caches, and the memory it needs; the same on
+ * every ISA. After BLIS (Van Zee, van de Geijn 2015), with both operands packed for all threads. */
 #include "gemm.h"
 
+#include "cpu.h"
 #include "gemm_blocks.h"
 #include "thread.h"
 
+/* Packed A is read once per group of columns, so it may be a little larger than a core's L2; packed B
+ * should stay in the last level beside what other cores do. Bounds: what is known to work well. */
+enum { A_LEAST = 1 << 19, A_MOST = 1 << 21, B_LEAST = 1 << 20, B_MOST = 1 << 22, L3_SHARE = 8 };
+
+static inline int64_t clamp(int64_t x, int64_t least, int64_t most) {
+    return gemm_max(least, gemm_min(x, most));
+}
+
+/* Length of equal parts of size, each a multiple of step and, rounding aside, at most limit. */
+static inline int64_t part(int64_t size, int64_t limit, int64_t step) {
+    return gemm_ceil(gemm_ceil(size, gemm_ceil(size, limit)), step) * step;
+}
+
+gemm_plan gd_gemm_plan(int64_t m, int64_t n, int64_t k, int64_t esize) {
+    const gd_caches caches = gd_cache_sizes();
+    const int64_t a_most = clamp(2 * caches.l2, A_LEAST, A_MOST), b_most = clamp(caches.l3 / L3_SHARE, B_LEAST, B_MOST);
+    const int64_t block = GD_GEMM_KC * esize, group = GEMM_GROUP / esize;
+    const bool shares = m > GEMM_SHARED_ROWS, packs = m > GEMM_PACK_A_ROWS && n >= GEMM_PACK_A_COLUMNS;
+    gemm_plan p = {.rows = m, .columns = n, .depth = k};
+    if (packs) {
+        p.rows = part(m, gemm_max(a_most / block, GEMM_ROW_STEP), GEMM_ROW_STEP);
+        p.depth = gemm_min(p.depth, gemm_max(a_most / (p.rows * block), 1) * GD_GEMM_KC);
+    }
+    if (shares) {
+        p.columns = part(n, gemm_max(b_most / block, group), group);
+        p.depth = gemm_min(p.depth, gemm_max(b_most / (p.columns * block), 1) * GD_GEMM_KC);
+        p.b_bytes = gemm_ceil(gemm_min(p.columns, n) * esize, GEMM_PANEL) * GEMM_PANEL * p.depth;
+    }
+    if (packs) p.a_bytes = gemm_ceil(p.rows * p.depth * esize, GD_ALIGN) * GD_ALIGN;
+    return p;
+}
+
 int64_t gd_gemm_workspace(int64_t m, int64_t n, int64_t k, int dtype) {
-    int64_t esize = gd_dtype_bytes(dtype), workers = gd_parallel_width();
+    int64_t bytes = gd_parallel_width() * gemm_panel_bytes(k);
     if (m == 0 || n == 0 || k == 0) return 0;
-    int64_t bytes = workers * gemm_panel_bytes(k);
     if (!gemm_is_large(m, n, k)) return bytes;
-    if (m > GEMM_SHARED_ROWS) bytes += gemm_block_b_bytes(n, k, esize);
-    return bytes + workers * gemm_block_a_bytes(k, esize);
+    const gemm_plan p = gd_gemm_plan(m, n, k, gd_dtype_bytes(dtype));
+    return bytes + p.a_bytes + p.b_bytes;
 }
 
 int64_t gd_gemm_packed_bytes(int64_t k, int64_t n, int dtype) {

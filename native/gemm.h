@@ -9,7 +9,7 @@
 
 #include "kernel.h"
 
-enum { GD_GEMM_KC = 256 };
+enum { GD_GEMM_KC = 512 };
 
 /* C (m x n) = init + A (m x k) B (k x n). Strides in elements; any strides for A and B
  * (transposed operands are strides), C has unit column stride. */

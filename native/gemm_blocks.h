@@ -6,11 +6,18 @@
 #include "gemm.h"
 
 enum {
-    GEMM_MC = 336,         /* most rows of a tile of C: 24 x 14 and 56 x 6; its packed A stays in L2 */
-    GEMM_NC = 1024,        /* most columns of a tile of C; packing its rows of A is paid off over them */
-    GEMM_SHARED_ROWS = 168, /* above it packed B is shared by tiles above each other */
-    GEMM_PANEL = 128,      /* bytes of one k of a packed panel of B: two AVX-512 vectors, the widest in use */
+    GEMM_ROW_STEP = 84,     /* rows of a chunk come in these: whole register tiles of 14, 6 and 4 rows */
+    GEMM_PANEL = 128,       /* bytes of one k of a packed panel of B: two AVX-512 vectors, the widest in use */
+    GEMM_GROUP = 512,       /* bytes of one k of the columns of one task: over a k block they stay in L2 */
+    GEMM_SHARED_ROWS = 168, /* above it packed B is shared; below, each task packs the panels of its columns */
+    GEMM_PACK_A_ROWS = 8,   /* A is packed above as many rows ... */
+    GEMM_PACK_A_COLUMNS = 96, /* ... and if each packed element is then used for as many columns */
 };
+
+/* Thin products: rows at once, columns of a chunk's accumulators (they stay in L1), k of one pass over them; bytes
+ * that a dot fetches ahead, into L2 (lanes a power of two apart would push each other out of L1). */
+enum { THIN_ROWS = 4, THIN_COLUMNS = 1024, STREAM_K = 8, DOT_AHEAD = 512 };
+#define FETCH_L2(address) __builtin_prefetch((address), 0, 2)
 
 /* Before a loop with a constant count, so that arrays of vectors become registers. */
 #if defined(__clang__)
@@ -19,11 +26,15 @@ enum {
 #define GEMM_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* Products below this many multiply-adds run on the calling thread (about 20 us of one core). */
-static const int64_t gemm_large = 1 << 20;
+/* Products below this many multiply-adds run on the calling thread (about 10 us of one core). */
+static const int64_t gemm_large = 1 << 19;
 
 static inline int64_t gemm_min(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+
+static inline int64_t gemm_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
 }
 
 static inline int64_t gemm_ceil(int64_t a, int64_t b) {
@@ -35,15 +46,21 @@ static inline bool gemm_is_large(int64_t m, int64_t n, int64_t k) {
     return (double)m * (double)n * (double)k > (double)gemm_large;
 }
 
-/* Bytes of one panel buffer, of packed B of one k block, and of packed A of one tile. */
+/* Bytes of one packed panel of B of one k block. */
 static inline int64_t gemm_panel_bytes(int64_t k) {
     return GEMM_PANEL * gemm_min(k, GD_GEMM_KC);
 }
-static inline int64_t gemm_block_b_bytes(int64_t n, int64_t k, int64_t esize) {
-    return gemm_ceil(n * esize, GEMM_PANEL) * gemm_panel_bytes(k);
-}
-static inline int64_t gemm_block_a_bytes(int64_t k, int64_t esize) {
-    return gemm_ceil(GEMM_MC * gemm_min(k, GD_GEMM_KC) * esize, GD_ALIGN) * GD_ALIGN;
-}
+
+/* Chunks of a large product: A (rows x depth) and B (depth x columns) are packed, shared and multiplied
+ * before the next. depth is whole k blocks. Bytes are 0 where an operand is not packed for all. */
+typedef struct gemm_plan {
+    int64_t rows, columns, depth;
+    int64_t a_bytes, b_bytes;
+} gemm_plan;
+
+#pragma GCC visibility push(hidden)
+/* From the sizes of the caches; the same on every ISA. */
+gemm_plan gd_gemm_plan(int64_t m, int64_t n, int64_t k, int64_t esize);
+#pragma GCC visibility pop
 
 #endif

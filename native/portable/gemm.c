@@ -1,4 +1,4 @@
-/* gemm.c - matrix product with GCC vector extensions; register tiles and packing.
+/* gemm.c - matrix product with GCC vector extensions: vectors, register tiles, packing.
  * 6 x 2 vectors of 32 bytes with AVX2 (16 registers), else 4 x 2 vectors of 16 bytes. */
 #include "../gemm_blocks.h"
 #include "../kernel.h"
@@ -10,13 +10,13 @@ enum { GEMM_MR = 6, GEMM_MR_DIRECT = 4 };
 #define GEMM_VECTOR 16
 enum { GEMM_MR = 4, GEMM_MR_DIRECT = 4 };
 #endif
-enum { GEMM_NV_BYTES = 2 * GEMM_VECTOR, GEMM_MASKED = 0, GEMM_THIN_ROWS = 0 };
+enum { GEMM_NV_BYTES = 2 * GEMM_VECTOR, GEMM_MASKED = 0 };
 
 /* Operands of one register tile; strides in elements; init is added last, NULL for none. */
 typedef struct gemm_tile {
     const void *a, *b, *init;
     void *c;
-    int64_t k, a_rs, a_cs, b_rs, b_cs, c_rs, init_rs; /* b_cs is 1 but in thin tiles */
+    int64_t k, a_rs, a_cs, b_rs, c_rs, init_rs; /* columns of b and c are side by side */
     int n;
 } gemm_tile;
 typedef void tile_fn(const gemm_tile *t);
@@ -56,13 +56,15 @@ DEFINE_VECTOR(double, f64, _mm256_fmadd_pd(a, b, c))
 DEFINE_VECTOR(float, f32, a * b + c)
 DEFINE_VECTOR(double, f64, a * b + c)
 #endif
-
+#include "gemm_pack.h"
+#include "gemm_transpose.h"
 
 #define TILE_T float
 #define TILE_V v_f32
 #define TILE_W (GEMM_VECTOR / 4)
 #define TILE(name) name##_f32
 #include "gemm_tile.h"
+#include "gemm_thin_tile.h"
 #undef TILE_T
 #undef TILE_V
 #undef TILE_W
@@ -72,6 +74,7 @@ DEFINE_VECTOR(double, f64, a * b + c)
 #define TILE_W (GEMM_VECTOR / 8)
 #define TILE(name) name##_f64
 #include "gemm_tile.h"
+#include "gemm_thin_tile.h"
 
 /* Tile functions for every number of rows and of vectors; [rows - 1][vectors - 1]. */
 #define TILE_FN(s, kind, packed, mr, nv)                                  \
@@ -107,15 +110,19 @@ static inline tile_fn *pick_tile(int dtype, bool packed, int mr, int n) {
     return tile_fns[dtype == GD_FLOAT64][packed][mr - 1][n > GEMM_VECTOR / (dtype == GD_FLOAT32 ? 4 : 8)];
 }
 
-static inline tile_fn *pick_thin(int mr) {
-    (void)mr;
-    return NULL;
+static void pack(int dtype, const void *src, int64_t lane_stride, int64_t k_stride, int64_t lanes, int64_t k, int64_t width, void *dst) {
+    const bool f32 = dtype == GD_FLOAT32;
+    if (k_stride == 1 && lane_stride != 1 && lanes == width) {
+        if (f32) pack_transposed_f32(src, lane_stride, lanes, k, width, dst);
+        else pack_transposed_f64(src, lane_stride, lanes, k, width, dst);
+    } else {
+        (f32 ? pack_f32 : pack_f64)(src, lane_stride, k_stride, lanes, k, width, dst);
+    }
 }
 
-#include "gemm_pack.h"
-
-static void pack(int dtype, const void *src, int64_t lane_stride, int64_t k_stride, int64_t lanes, int64_t k, int64_t width, void *dst) {
-    (dtype == GD_FLOAT32 ? pack_f32 : pack_f64)(src, lane_stride, k_stride, lanes, k, width, dst);
+static void pack_rows(int dtype, const void *src, int64_t k_stride, int64_t panels, int64_t k, int64_t width, void *dst) {
+    if (dtype == GD_FLOAT32) pack_rows_f32(src, k_stride, panels, k, width, dst);
+    else pack_rows_f64(src, k_stride, panels, k, width, dst);
 }
 
 #include "gemm_driver.h"
