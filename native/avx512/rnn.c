@@ -9,6 +9,9 @@
 /* Gates need their functions to 2.6 ULP where the result is a normal number, but no exact -0 or
  * subnormals; so in float32 they are cheaper here than the ops sigmoid and tanh. NaN passes the limits. */
 
+/* p * x + c, with a constant c. */
+#define GATE_STEP(p, x, c) _mm512_fmadd_ps(p, x, _mm512_set1_ps(c))
+
 /* 1 / (1 + exp(-x)): exp(-x) = 2^n exp(-t), t = x + n ln2. */
 GD_VMATH __m512 gate_sigmoid_ps(__m512 x) {
     const __m512 one = _mm512_set1_ps(1.0f), round = _mm512_set1_ps(GD_ROUND_F32);
@@ -16,10 +19,10 @@ GD_VMATH __m512 gate_sigmoid_ps(__m512 x) {
     const __m512 n = _mm512_sub_ps(_mm512_fnmadd_ps(x, _mm512_set1_ps(GD_LOG2E_F32), round), round);
     __m512 t = _mm512_fmadd_ps(n, _mm512_set1_ps(GD_LN2_HI_F32), x);
     t = _mm512_fmadd_ps(n, _mm512_set1_ps(GD_LN2_LO_F32), t);
-    __m512 q = GD_STEP_PS(_mm512_set1_ps(GD_EXP_C4), t, -GD_EXP_C3);
-    q = GD_STEP_PS(q, t, GD_EXP_C2);
-    q = GD_STEP_PS(q, t, -GD_EXP_C1);
-    q = GD_STEP_PS(q, t, GD_EXP_C0);
+    __m512 q = GATE_STEP(_mm512_set1_ps(GD_EXP_C4), t, -GD_EXP_C3);
+    q = GATE_STEP(q, t, GD_EXP_C2);
+    q = GATE_STEP(q, t, -GD_EXP_C1);
+    q = GATE_STEP(q, t, GD_EXP_C0);
     q = _mm512_fmsub_ps(_mm512_mul_ps(t, t), q, t);
     const __m512 e = _mm512_scalef_ps(_mm512_add_ps(q, one), n);
     return _mm512_div_ps(one, _mm512_add_ps(one, e));
@@ -33,10 +36,10 @@ GD_VMATH __m512 gate_tanh_ps(__m512 x) {
     const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(2 * GD_LOG2E_F32), round), round);
     __m512 t = _mm512_fnmadd_ps(n, _mm512_set1_ps(GD_LN2_HI_F32 / 2), x);
     t = _mm512_fnmadd_ps(n, _mm512_set1_ps(GD_LN2_LO_F32 / 2), t);
-    __m512 q = GD_STEP_PS(_mm512_set1_ps(32 * GD_EXP_C4), t, 16 * GD_EXP_C3);
-    q = GD_STEP_PS(q, t, 8 * GD_EXP_C2);
-    q = GD_STEP_PS(q, t, 4 * GD_EXP_C1);
-    q = GD_STEP_PS(q, t, 2 * GD_EXP_C0);
+    __m512 q = GATE_STEP(_mm512_set1_ps(32 * GD_EXP_C4), t, 16 * GD_EXP_C3);
+    q = GATE_STEP(q, t, 8 * GD_EXP_C2);
+    q = GATE_STEP(q, t, 4 * GD_EXP_C1);
+    q = GATE_STEP(q, t, 2 * GD_EXP_C0);
     const __m512 m = _mm512_fmadd_ps(_mm512_mul_ps(t, t), q, t), power = _mm512_scalef_ps(one, n);
     const __m512 e = _mm512_fmadd_ps(power, m, _mm512_fmsub_ps(power, half, half));
     return _mm512_div_ps(e, _mm512_add_ps(e, one));
