@@ -75,8 +75,8 @@ def test_the_norm_lives_in_the_active_arena():
     ps = with_gradients([3.0, 4.0])
     with gd.step_arena() as arena:
         total = utils.clip_grad_norm_(ps, 1.0)
-        assert total.item() == 5 and total.arena == arena
-    assert utils.clip_grad_norm_(ps, 1.0).arena == gd.permanent_arena()
+        assert total.item() == 5 and total.arena == gd.active_arena() == arena
+    assert utils.clip_grad_norm_(ps, 1.0).arena == gd.active_arena() != arena
 
 
 def test_errors():
