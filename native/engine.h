@@ -293,9 +293,9 @@ void *gd_scratch(gd_arena *a, int64_t bytes);
 int gd_number_dtype(int op, int dtype);
 /* Runs a kernel on views, without nodes. */
 void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr);
-/* bfloat16 and float16 (half.c): bytes of workspace of a call, from what the shape rule says; a kernel on views of
- * which some are such; and an update of parameters that are. */
-int64_t gd_half_workspace(int op, const gd_shape_call *c);
+/* bfloat16 and float16 (half.c): adds to c->workspace what conversions need, and sets *own to the kernel's own part;
+ * a kernel on views of which some are such; and an update of parameters that are. */
+void gd_half_workspace(int op, gd_shape_call *c, int64_t *own);
 void gd_half_run(int op, const gd_args *a, int64_t own_workspace);
 void gd_half_optim(gd_optim_op op, const gd_optim_args *a);
 /* A copy of src's elements into dst (same shape or broadcast), casting. No versions, no graph. */

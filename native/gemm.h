@@ -29,7 +29,7 @@ typedef struct gd_gemm_args {
 /* Bytes at the start of linear's workspace for a bias that does not lie side by side. */
 static inline int64_t gd_linear_bias_bytes(const gd_view *bias) {
     if (!bias || bias->strides[3] == 1 || bias->shape[3] == 1) return 0;
-    return (bias->shape[3] * gd_dtype_bytes(gd_dtype_inside(bias->dtype)) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+    return (bias->shape[3] * gd_dtype_bytes(bias->dtype) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
 }
 
 #pragma GCC visibility push(hidden)

@@ -9,7 +9,8 @@
 enum {
     TILE = 2048,       /* elements converted at a time: all operands of a tile lie in L1 */
     TASK_TILES = 8,    /* tiles of one parallel task */
-    MOST_OPERANDS = 4  /* of an elementwise op: the output and up to three inputs */
+    MOST_OPERANDS = 4, /* of an elementwise op: the output and up to three inputs */
+    MOST_INPUTS = 16   /* of other ops that have no kernel for halves */
 };
 
 static const gd_attr NO_ATTR;
@@ -134,9 +135,29 @@ static gd_view widened(const gd_view *v, int dtype, int64_t *bytes) {
     return wide;
 }
 
-int64_t gd_half_workspace(int op, const gd_shape_call *c) {
-    if (gd_ops[op].flags & (GD_OP_HALF | GD_OP_EW | GD_OP_VIEW)) return c->workspace;
-    int64_t total = rounded(c->workspace), bytes = 0;
+/* What the kernel needs for the tensors that it will see: the shape rule is asked again. */
+static int64_t workspace_inside(int op, const gd_shape_call *c) {
+    gd_node wide[MOST_INPUTS], *in[MOST_INPUTS];
+    gd_attr attr = *c->attr;
+    gd_shape_call inside = *c;
+    int64_t bytes;
+    if (!c->workspace) return 0;
+    for (int k = 0; k < c->nin; k++) {
+        in[k] = c->in[k];
+        if (!in[k] || !gd_is_half(in[k]->v.dtype)) continue;
+        wide[k] = *in[k];
+        wide[k].v = widened(&in[k]->v, dtype_inside(op), &bytes);
+        in[k] = &wide[k];
+    }
+    inside.in = in;
+    inside.attr = &attr;
+    inside.workspace = 0;
+    return gd_ops[op].shape(&inside) < 0 ? 0 : inside.workspace;
+}
+
+void gd_half_workspace(int op, gd_shape_call *c, int64_t *own) {
+    if (gd_ops[op].flags & (GD_OP_HALF | GD_OP_EW | GD_OP_VIEW)) return;
+    int64_t total = rounded(*own = workspace_inside(op, c)), bytes = 0;
     for (int k = 0; k < c->nin; k++) {
         if (!c->in[k] || !gd_is_half(c->in[k]->v.dtype)) continue;
         widened(&c->in[k]->v, dtype_inside(op), &bytes);
@@ -144,7 +165,7 @@ int64_t gd_half_workspace(int op, const gd_shape_call *c) {
     }
     for (int k = 0; k < c->nout; k++)
         if (gd_is_half(c->out[k].dtype)) total += rounded(gd_numel(&c->out[k]) * gd_dtype_bytes(dtype_inside(op)));
-    return total;
+    c->workspace = total;
 }
 
 /* v with each repeated dimension once, so that a conversion does it once. */
@@ -165,7 +186,6 @@ static void convert_down(const gd_view *dst, const gd_view *src) {
 }
 
 static void whole(int op, const gd_args *a, int64_t own_workspace) {
-    enum { MOST_INPUTS = 16 };
     gd_view wide_in[MOST_INPUTS], wide_out[GD_MAX_OUT];
     const gd_view *in[MOST_INPUTS];
     gd_view *out[GD_MAX_OUT];

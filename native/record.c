@@ -104,8 +104,8 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     gd_parallel_refresh(); /* from here to the kernel the width stays: workspace is sized by it */
     if (row->shape(&c) < 0) return 0;
     halves |= gd_is_half(c.out[0].dtype);
-    const int64_t own_workspace = c.workspace;
-    if (halves) c.workspace = gd_half_workspace(op, &c);
+    int64_t own_workspace = c.workspace;
+    if (halves) gd_half_workspace(op, &c, &own_workspace);
 
     gd_arena *a = gd_arena_active();
     bool view = (row->flags & GD_OP_VIEW) != 0;

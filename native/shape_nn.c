@@ -65,7 +65,7 @@ gd_status gd_shape_norm_bwd(gd_shape_call *c) {
     GD_TRY(wanted & GD_NORM_DX ? gd_shape_like(c, 0, x, x->dtype) : gd_shape_out(c, 0, 1, &nothing, x->dtype));
     for (int k = 1; k < c->nout; k++)
         GD_TRY(wanted >> k & 1 ? gd_shape_out(c, k, count, x->shape + GD_DIMS - count, x->dtype) : gd_shape_out(c, k, 1, &nothing, x->dtype));
-    if (wanted & (GD_NORM_DW | GD_NORM_DB)) c->workspace = gd_norm_bwd_workspace(rows, n, gd_dtype_inside(x->dtype), gd_parallel_width());
+    if (wanted & (GD_NORM_DW | GD_NORM_DB)) c->workspace = gd_norm_bwd_workspace(rows, n, x->dtype, gd_parallel_width());
     return GD_OK;
 }
 
@@ -156,7 +156,7 @@ gd_status gd_shape_matmul(gd_shape_call *c) {
         shape[d] = a->shape[d] == 1 ? b->shape[d] : a->shape[d];
     }
     int64_t rank = a->rank > b->rank ? a->rank : b->rank;
-    c->workspace = gd_is_float(a->dtype) ? gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], a->shape[3], gd_dtype_inside(a->dtype)) : 0;
+    c->workspace = gd_is_float(a->dtype) ? gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], a->shape[3], a->dtype) : 0;
     return gd_shape_out(c, 0, rank, shape + GD_DIMS - rank, a->dtype);
 }
 
@@ -173,7 +173,7 @@ gd_status gd_shape_linear(gd_shape_call *c) {
     if (b && (b->rank != 1 || b->shape[3] != w->shape[2]))
         return gd_fail(GD_ERR_SHAPE, "linear: bias is %s, must be (%lld,)", gd_text_view(b), (long long)w->shape[2]);
     int64_t shape[GD_DIMS] = {x->shape[0], x->shape[1], x->shape[2], w->shape[2]};
-    c->workspace = gd_linear_bias_bytes(b) + gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], x->shape[3], gd_dtype_inside(x->dtype));
+    c->workspace = gd_linear_bias_bytes(b) + gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], x->shape[3], x->dtype);
     return gd_shape_out(c, 0, x->rank, shape + GD_DIMS - x->rank, x->dtype);
 }
 
@@ -228,7 +228,7 @@ gd_status gd_shape_lstm(gd_shape_call *c) {
     GD_TRY(gd_shape_out(c, 1, 2, state, x->dtype));
     GD_TRY(gd_shape_out(c, 2, 2, state, x->dtype));
     GD_TRY(gd_shape_out(c, 3, 3, gates, gd_dtype_inside(x->dtype)));
-    c->workspace = gd_lstm_layout_of(batch, x->shape[3], hidden, gd_dtype_inside(x->dtype)).total;
+    c->workspace = gd_lstm_layout_of(batch, x->shape[3], hidden, x->dtype).total;
     return gd_shape_out(c, 4, 3, y, gd_dtype_inside(x->dtype));
 }
 
@@ -256,6 +256,6 @@ gd_status gd_shape_lstm_bwd(gd_shape_call *c) {
     int64_t hprev[3] = {c->attr->i[2] ? 0 : y->shape[1], y->shape[2], hidden}, initial[2] = {c->attr->i[3] ? 0 : batch, hidden};
     GD_TRY(gd_shape_out(c, 1, 3, hprev, y->dtype));
     GD_TRY(gd_shape_out(c, 2, 2, initial, y->dtype));
-    c->workspace = gd_lstm_bwd_layout_of(batch, hidden, gd_dtype_inside(y->dtype)).total;
+    c->workspace = gd_lstm_bwd_layout_of(batch, hidden, y->dtype).total;
     return gd_shape_out(c, 3, 2, initial, y->dtype);
 }

@@ -21,6 +21,7 @@ BOTH = pytest.mark.parametrize("name", [d.name for d in HALVES])
 
 def pair(x: np.ndarray, name: str, requires_grad: bool = False) -> tuple[gd.Tensor, Any]:
     """The same half tensor in both libraries."""
+    x = np.asarray(x, np.float32)  # PyTorch rounds float64 twice
     ours, theirs = gd.tensor(x).to(name), torch.tensor(x).to(getattr(torch, name))
     return ours.requires_grad_(requires_grad), theirs.requires_grad_(requires_grad)
 
@@ -52,7 +53,7 @@ def test_promotion_with_numbers(name):
     for number in (True, 2, 0.3):
         for op in ("__add__", "__mul__", "__rsub__", "__truediv__", "__pow__", "__lt__", "__eq__"):
             x = np.array([1, 0, 2.5])
-            if name == "bool" and op in ("__rsub__", "__pow__"):
+            if (op == "__rsub__" and True in (number, name == "bool")) or (op == "__pow__" and name == "bool"):
                 continue
             ours, theirs = pair(x, name)
             what = f"{name} {op} {number!r}"
@@ -81,7 +82,9 @@ def test_casts_from_float32(name):
     assert_same(gd.tensor(x).to(name), torch.tensor(x).to(getattr(torch, name)), f"float32 to {name}")
 
 
-UNARY = "neg abs sign square relu floor ceil round sqrt rsqrt reciprocal exp expm1 log log1p log2 sin cos tanh sigmoid isnan isfinite".split()
+UNARY = (
+    "neg abs sign square relu floor ceil round sqrt rsqrt reciprocal exp expm1 log log1p log2 sin cos tanh sigmoid isnan isfinite".split()
+)
 EXACT = "neg abs sign square relu floor ceil round sqrt reciprocal isnan isfinite add sub mul div maximum minimum eq lt where".split()
 
 
@@ -89,7 +92,7 @@ EXACT = "neg abs sign square relu floor ceil round sqrt reciprocal isnan isfinit
 @pytest.mark.parametrize("op", UNARY)
 def test_unary(isa, name, op):
     x = np.abs(generator(op).uniform(-4, 4, 777)) if op.startswith(("log", "sqrt", "rsqrt")) else generator(op).uniform(-4, 4, 777)
-    ours, theirs = pair(np.concatenate([x, [0, -0.0, np.inf, np.nan]]), name)
+    ours, theirs = pair(np.concatenate([x, [0, -0.0, np.inf], [] if op == "sign" else [np.nan]]), name)
     y, w = getattr(gd, op)(ours), getattr(torch, op)(theirs)
     assert_same(y, w, f"{op}, {name}, {isa}", 0 if op in EXACT else EPS[name])
 
@@ -110,7 +113,9 @@ def test_binary(isa, name, op):
     for number in (0.1, 3):
         a = pair(rng.uniform(0.3, 3, 500), name)
         if op in ("add", "sub", "mul", "div"):
-            assert_same(getattr(gd, op)(a[0], number), getattr(torch, op)(a[1], number), f"{op}, {name}, {number}", EPS[name] / 2 if op == "div" else 0)
+            # PyTorch divides by multiplying with a reciprocal, and rounds a number to float16 before it adds it
+            near = EPS[name] / 2 if op == "div" or (name == "float16" and op in ("add", "sub")) else 0
+            assert_same(getattr(gd, op)(a[0], number), getattr(torch, op)(a[1], number), f"{op}, {name}, {number}", near)
 
 
 @BOTH
@@ -184,13 +189,16 @@ def test_gradients_of_a_leaf_add_up_in_its_dtype(name):
 @BOTH
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW"])
 def test_optimizers(isa, name, kind):
-    """As PyTorch's fused ones: float32 inside, parameter and moments rounded after each step."""
+    """As PyTorch's fused Adam: float32 inside, parameter and moments rounded after each step. Its SGD rounds more often.
+
+    (Its fused SGD is no reference: in PyTorch 2.13 it is wrong for half parameters of more than a few elements.)
+    """
     rng = generator("optimizer")
     x, g = rng.uniform(-1, 1, 4000), rng.uniform(-1, 1, (5, 4000))
     options = {"lr": 0.05, "weight_decay": 0.01} | ({"momentum": 0.9} if kind == "SGD" else {"eps": 1e-6})
     ours, theirs = gd.nn.Parameter(gd.tensor(x).to(name)), torch.nn.Parameter(torch.tensor(x).to(getattr(torch, name)))
     ours_opt = getattr(gd.optim, kind)([ours], **options)
-    theirs_opt = getattr(torch.optim, kind)([theirs], **options, fused=True)
+    theirs_opt = getattr(torch.optim, kind)([theirs], **options, fused=kind != "SGD")
     for row in g:
         ours.grad, theirs.grad = gd.tensor(row).to(name), torch.tensor(row).to(getattr(torch, name))
         ours_opt.step()
