@@ -9,7 +9,7 @@ from typing import Any
 from gradino.dtypes import bool_, dtype, int64
 from gradino.errors import DTypeError, GradinoError, InvalidValueError, NumberRangeError, OutOfRangeError
 
-__all__ = ["as_float", "entry", "fits", "probability", "refused_numbers", "shown", "whole", "whole_number"]
+__all__ = ["as_float", "entry", "fits", "flag", "probability", "refused_numbers", "shown", "whole", "whole_number"]
 
 _PLAIN = (str, bytes, bool, int, float, complex, type(None))
 _LONGEST = 40  # characters of a value in a message
@@ -78,6 +78,13 @@ def probability(name: str, argument: str, value: Any) -> float:
     if isinstance(value, bool) or not 0 <= number <= 1:
         raise InvalidValueError(f"{name}: {argument} is {shown(value)}, must be in [0, 1]")
     return number
+
+
+def flag(name: str, argument: str, value: Any) -> bool:
+    """An argument that must be True or False."""
+    if not isinstance(value, bool):
+        raise DTypeError(f"{name}: {argument} must be a bool, got {shown(value)}")
+    return value
 
 
 def refused_numbers(name: str, why: Exception, values: tuple[Any, ...]) -> GradinoError:

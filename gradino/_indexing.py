@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradino._arguments import shown
 from gradino._core import wrap
 from gradino._lib import check, lib
 from gradino.errors import IndexStepError, IndexTypeError, OutOfRangeError, ShapeError
@@ -23,7 +24,7 @@ _MAX = 2**63 - 1
 def get(a: Tensor, index: Any) -> Tensor:
     """``a[index]``."""
     if type(index) is int:  # the common case
-        return wrap(lib.gd_select(a._h, 0, index))
+        return _entry(a, 0, index)
     view, picks = _together(*_basic(a, index))
     return _pick(view, picks) if picks else view
 
@@ -82,7 +83,7 @@ def _basic(a: Tensor, index: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
         elif isinstance(p, bool):
             raise IndexTypeError("index: a single bool is not an index; compare with a tensor to get a mask")
         elif isinstance(p, int):
-            a = wrap(lib.gd_select(a._h, dim, p))
+            a = _entry(a, dim, p)
         elif isinstance(p, slice):
             a, dim = _slice(a, dim, p), dim + 1
         elif isinstance(p, Tensor):
@@ -131,6 +132,13 @@ def _as_tensor(p: Any) -> Any:
     if not tensor.ndim and not _is_mask(tensor):
         return int(tensor.item())
     return tensor.to("int64") if not _is_mask(tensor) else tensor
+
+
+def _entry(a: Tensor, dim: int, index: int) -> Tensor:
+    try:
+        return wrap(lib.gd_select(a._h, dim, index))
+    except OverflowError:
+        raise OutOfRangeError(f"index: {shown(index)} is out of range for dimension {dim} of shape {a.shape}") from None
 
 
 def _slice(a: Tensor, dim: int, s: slice) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradino import _core, devices
-from gradino._arguments import entry
+from gradino._arguments import entry, flag
 from gradino._arithmetic import Arithmetic
 from gradino._construction import from_data
 from gradino._core import handle_of, shape_of, wrap
@@ -158,11 +158,11 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:
-        check(lib.gd_set_requires_grad(self._h, on))
+        check(lib.gd_set_requires_grad(self._h, flag("requires_grad", "its value", on)))
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set ``requires_grad`` of a leaf and return it."""
-        check(lib.gd_set_requires_grad(self._h, requires_grad))
+        check(lib.gd_set_requires_grad(self._h, flag("requires_grad_", "requires_grad", requires_grad)))
         return self
 
     @property
@@ -227,7 +227,7 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
             optimizer: apply it to each of its parameters as soon as that one's gradient is complete,
                 and drop the gradient. Equal to ``backward(); step(); zero_grad()``.
         """
-        retain = create_graph if retain_graph is None else retain_graph
+        retain, create_graph = bool(create_graph if retain_graph is None else retain_graph), bool(create_graph)
         native = optimizer._prepare() if optimizer is not None else ffi.NULL
         status = lib.gd_backward(self._h, 0 if gradient is None else handle_of("backward", gradient), retain, create_graph, native)
         if status:

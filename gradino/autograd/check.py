@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradino._arguments import shown
 from gradino.arena import step_arena
 from gradino.autograd.functional import grad
 from gradino.errors import DTypeError, GradinoError
@@ -18,6 +19,12 @@ __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 class GradcheckError(GradinoError):
     """The gradient of a function is not what finite differences say."""
+
+
+def _inputs(name: str, inputs: Any) -> list[Any]:
+    if not isinstance(inputs, (Tensor, list, tuple)):
+        raise DTypeError(f"{name}: inputs must be a Tensor or several, got {shown(inputs)}")
+    return [inputs] if isinstance(inputs, Tensor) else list(inputs)
 
 
 def _outputs(result: Any) -> list[Tensor]:
@@ -57,7 +64,7 @@ def gradcheck(
     Raises:
         GradcheckError: if they differ (or return False with ``raise_exception=False``).
     """
-    args = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    args = _inputs("gradcheck", inputs)
     checked = [k for k, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
     if not checked:
         raise GradinoError("gradcheck: no input requires grad")
@@ -102,7 +109,7 @@ def gradgradcheck(
     ``grad_outputs``: what the first derivative is taken with, of the outputs' shapes (default random numbers);
     the derivative with respect to it is checked too.
     """
-    args = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    args = _inputs("gradgradcheck", inputs)
     checked = [k for k, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
     if not checked:
         raise GradinoError("gradgradcheck: no input requires grad")

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gradino._arguments import shown
 from gradino._core import wrap
 from gradino._lib import check, ffi, lib
-from gradino.errors import GradinoError, InvalidValueError
+from gradino.errors import DTypeError, GradinoError, InvalidValueError
 from gradino.factories import zeros_like
 from gradino.tensor import Tensor
 
 __all__ = ["backward", "grad"]
 
 
-def _sequence(x: Any) -> list[Any]:
-    return [x] if isinstance(x, Tensor) or x is None else list(x)
+def _tensors(name: str, argument: str, given: Any, optional: bool = False) -> list[Any]:
+    """One tensor or several as a list; ``optional``: None may stand for one."""
+    items = list(given) if isinstance(given, (list, tuple)) else [given]
+    for item in items:
+        if not isinstance(item, Tensor) and not (optional and item is None):
+            raise DTypeError(f"{name}: {argument} must be a Tensor or several, got {shown(item)}")
+    return items
 
 
-def _seeds(name: str, given: Any, roots: list[Tensor]) -> list[Any]:
-    seeds = [None] * len(roots) if given is None else _sequence(given)
+def _seeds(name: str, argument: str, given: Any, roots: list[Tensor]) -> list[Any]:
+    seeds = [None] * len(roots) if given is None else _tensors(name, argument, given, optional=True)
     if len(seeds) != len(roots):
         raise GradinoError(f"{name}: {len(seeds)} gradients for {len(roots)} tensors")
     return seeds
@@ -54,14 +60,14 @@ def grad(
     >>> gd.autograd.grad((x * x).sum(), x)
     (tensor([2., 4.]),)
     """
-    outs, ins = _sequence(outputs), _sequence(inputs)
+    outs, ins = _tensors("grad", "outputs", outputs), _tensors("grad", "inputs", inputs)
     if not only_inputs or is_grads_batched:
         raise InvalidValueError("grad: only_inputs=False and is_grads_batched=True are not supported")
     if materialize_grads and allow_unused is False:
         raise GradinoError("grad: materialize_grads=True means that unused inputs are allowed; leave allow_unused out")
-    seeds = _seeds("grad", grad_outputs, outs)
+    seeds = _seeds("grad", "grad_outputs", grad_outputs, outs)
     result = ffi.new("gd_tensor[]", len(ins))
-    keep = create_graph if retain_graph is None else retain_graph
+    keep, create_graph = bool(create_graph if retain_graph is None else retain_graph), bool(create_graph)
     handles = [t._h for t in outs], [0 if s is None else s._h for s in seeds], [t._h for t in ins]
     check(lib.gd_grad_of(handles[0], handles[1], len(outs), handles[2], len(ins), keep, create_graph, result))
     grads = [wrap(h) if h else None for h in result]
@@ -77,7 +83,7 @@ def backward(
     tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False
 ) -> None:
     """``backward`` of each tensor in turn: adds to ``.grad`` of the leaves. ``grad_tensors``: as in :func:`grad`."""
-    roots = _sequence(tensors)
+    roots = _tensors("backward", "tensors", tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    for i, (t, g) in enumerate(zip(roots, _seeds("backward", grad_tensors, roots), strict=True)):
+    for i, (t, g) in enumerate(zip(roots, _seeds("backward", "grad_tensors", grad_tensors, roots), strict=True)):
         t.backward(g, keep or i + 1 < len(roots), create_graph)

@@ -14,10 +14,10 @@ from gradino.functions._arguments import _tensor
 from gradino.tensor import Tensor
 
 __all__ = [
-    "abs", "add", "ceil", "clamp", "clip", "cos", "div", "eq", "erf", "exp", "expm1", "floor", "floor_divide", "ge", "gt", "isclose", "isfinite",
-    "isnan", "le", "log", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul",
-    "ne", "neg", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "sub", "tanh",
-    "where",
+    "abs", "add", "ceil", "clamp", "clip", "cos", "div", "eq", "erf", "exp", "expm1", "floor", "floor_divide", "ge", "gt", "isclose",
+    "isfinite", "isnan", "le", "log", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum",
+    "minimum", "mul", "ne", "neg", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square",
+    "sub", "tanh", "where",
 ]  # fmt: skip
 
 

@@ -14,8 +14,8 @@ from gradino.functions import sigmoid, tanh
 from gradino.tensor import Tensor
 
 __all__ = [
-    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "relu", "rms_norm", "sigmoid",
-    "silu", "softmax", "softplus", "tanh",
+    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "relu", "rms_norm",
+    "sigmoid", "silu", "softmax", "softplus", "tanh",
 ]  # fmt: skip
 
 _GELU = {"none": op_id("gelu"), "tanh": op_id("gelu_tanh")}
@@ -169,7 +169,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     Raises:
         InvalidValueError: if approximate is neither "none" nor "tanh".
     """
-    if approximate not in _GELU:
+    if not isinstance(approximate, str) or approximate not in _GELU:
         raise InvalidValueError(f"gelu: approximate is {approximate!r}, must be 'none' or 'tanh'")
     refuse_input("gelu", input)
     return unary(_GELU[approximate], input)
@@ -185,7 +185,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + exp(beta x)) / beta``, elementwise; x itself where ``beta x`` is above the threshold."""
     refuse_input("softplus", input)
-    return wrap(lib.gd_softplus(input._h, beta, threshold))
+    return call("softplus", lib.gd_softplus, input._h, beta, threshold)
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:

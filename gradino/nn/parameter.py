@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradino._arguments import flag
 from gradino._construction import from_data
 from gradino._core import wrap
 from gradino._lib import check, lib, raise_error
@@ -27,6 +28,7 @@ class Parameter(Tensor):
     __slots__ = ("__dict__",)
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        flag("Parameter", "requires_grad", requires_grad)
         if isinstance(data, Tensor):
             self._h = lib.gd_parameter(data._h, requires_grad) or raise_error()
         else:

@@ -12,7 +12,7 @@ import numpy as np
 from gradino._core import wrap
 from gradino._lib import check, ffi, lib, raise_error
 from gradino.arena import step_arena
-from gradino.errors import GradinoError, InvalidValueError
+from gradino.errors import DTypeError, GradinoError, InvalidValueError
 from gradino.grad_mode import enable_grad
 from gradino.tensor import Tensor
 
@@ -39,8 +39,8 @@ class Optimizer:
     _STATES: tuple[tuple[str, int], ...] = ()  # name in the state dict, number of the region
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
-        if isinstance(params, (Tensor, dict)):
-            raise TypeError(f"{self._title}: params must be an iterable of tensors or of dicts, not a {type(params).__name__}")
+        if isinstance(params, (Tensor, dict)) or not isinstance(params, Iterable):
+            raise DTypeError(f"{self._title}: params must be an iterable of tensors or of dicts, not a {type(params).__name__}")
         groups = list(params)
         if not groups:
             raise InvalidValueError(f"{self._title}: got an empty parameter list")
@@ -194,6 +194,9 @@ class Optimizer:
         Raises:
             GradinoError: if groups, names or shapes differ, naming the parameter; nothing is changed then.
         """
+        if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= state_dict.keys():
+            what = f"a dict with {sorted(map(str, state_dict))}" if isinstance(state_dict, dict) else f"a {type(state_dict).__name__}"
+            raise DTypeError(f"load_state_dict: a state is a dict with 'state' and 'param_groups', got {what}")
         saved, own = state_dict["param_groups"], self.param_groups
         sizes = [len(g["params"]) for g in saved], [len(g["params"]) for g in own]
         if sizes[0] != sizes[1]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -66,6 +66,8 @@ def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """The padded batch and its lengths, cut to the longest one (or padded to ``total_length``)."""
+    if not isinstance(sequence, PackedSequence):
+        raise DTypeError(f"pad_packed_sequence: expected a PackedSequence, got a {type(sequence).__name__}")
     time = 1 if sequence.batch_first else 0
     padded, longest = sequence.padded, max(sequence.lengths.tolist())
     padded = padded.narrow(time, 0, longest)
@@ -93,9 +95,12 @@ def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding
     """Sequences (T_i, ...) as one padded batch (T, B, ...), or (B, T, ...) with ``batch_first``."""
     if padding_side not in ("left", "right"):
         raise InvalidValueError(f"pad_sequence: padding_side is {padding_side!r}, must be 'left' or 'right'")
-    sequences = list(sequences)
+    sequences = list(sequences) if isinstance(sequences, Iterable) else [sequences]
     if not sequences:
         raise InvalidValueError("pad_sequence: there is no sequence")
+    for s in sequences:
+        if not isinstance(s, Tensor) or not s.ndim:
+            raise DTypeError(f"pad_sequence: expected tensors of one dimension or more, got {s!r}")
     longest = max(len(s) for s in sequences)
     padded = []
     for s in sequences:
