@@ -45,15 +45,16 @@ format: $(VENV)/with-dev ## format Python
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The library built for a sanitizer stands in for the installed one; the sanitizer's runtime must come first.
-ASAN = LD_LIBRARY_PATH=$(CURDIR)/build/asan LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" \
+# The library built for a sanitizer stands in for the installed one; the sanitizer's runtime must come first, and
+# find the C++ runtime beside it, or the first C++ exception of another package ends the process.
+ASAN = LD_LIBRARY_PATH=$(CURDIR)/build/asan LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
 sanitize: $(VENV)/with-test ## run the test suite with the address and undefined-behaviour sanitizers
 	$(BIN)/python native/build.py --cc gcc --sanitize address,undefined --out build/asan
 	$(ASAN) $(BIN)/pytest -q -n 2 $(TESTS)
 
 # setarch -R: address layouts that the thread sanitizer cannot map are not drawn.
-TSAN = LD_LIBRARY_PATH=$(CURDIR)/build/tsan LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=die_after_fork=0
+TSAN = LD_LIBRARY_PATH=$(CURDIR)/build/tsan LD_PRELOAD="$$(gcc -print-file-name=libtsan.so) $$(gcc -print-file-name=libstdc++.so)" TSAN_OPTIONS=die_after_fork=0
 tsan: $(VENV)/with-test ## run the thread tests with the thread sanitizer
 	$(BIN)/python native/build.py --cc gcc --sanitize thread --out build/tsan
 	$(TSAN) setarch -R $(BIN)/pytest -q tests/test_threads.py tests/test_engine_threads.py tests/test_arena_scopes.py tests/test_sanitizers.py

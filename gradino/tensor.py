@@ -23,6 +23,7 @@ from gradino.errors import DTypeError, GradinoError, ShapeError
 __all__ = ["Tensor"]
 
 _COPY = op_id("copy")
+_NONE = lib.GD_ABSENT
 _INFO = ffi.typeof("gd_tensor_info *")
 
 
@@ -185,11 +186,11 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not isinstance(value, Tensor):
             raise DTypeError(f"grad: must be a Tensor or None, got {type(value).__name__}")
-        check(lib.gd_set_grad(self._h, 0 if value is None else value._h))
+        check(lib.gd_set_grad(self._h, _NONE if value is None else value._h))
 
     @grad.deleter
     def grad(self) -> None:
-        check(lib.gd_set_grad(self._h, 0))
+        check(lib.gd_set_grad(self._h, _NONE))
 
     @property
     def data(self) -> Tensor:
@@ -229,7 +230,7 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
         """
         retain, create_graph = bool(create_graph if retain_graph is None else retain_graph), bool(create_graph)
         native = optimizer._prepare() if optimizer is not None else ffi.NULL
-        status = lib.gd_backward(self._h, 0 if gradient is None else handle_of("backward", gradient), retain, create_graph, native)
+        status = lib.gd_backward(self._h, _NONE if gradient is None else handle_of("backward", gradient), retain, create_graph, native)
         if status:
             check(status)
 

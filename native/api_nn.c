@@ -29,7 +29,10 @@ gd_tensor gd_matmul(gd_tensor a, gd_tensor b) {
     return gd_or_return(start, product);
 }
 
-gd_tensor gd_linear(gd_tensor x, gd_tensor weight, gd_tensor bias) { return gd_record(GD_OP_linear, (gd_tensor[]){x, weight, bias}, 3, NULL, NULL); }
+gd_tensor gd_linear(gd_tensor x, gd_tensor weight, gd_tensor bias) {
+    GD_TRY_TENSOR(gd_optional(&bias, "linear"));
+    return gd_record(GD_OP_linear, (gd_tensor[]){x, weight, bias}, 3, NULL, NULL);
+}
 
 /* Whether the last dimensions of x have the shape that is to be normalised. */
 static bool norm_fits(gd_tensor x, int64_t rank, const int64_t *shape, const char *who) {
@@ -44,12 +47,12 @@ static bool norm_fits(gd_tensor x, int64_t rank, const int64_t *shape, const cha
 }
 
 gd_tensor gd_layer_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, gd_tensor bias, double eps) {
-    if (!norm_fits(x, rank, shape, "layer_norm")) return 0;
+    if (!norm_fits(x, rank, shape, "layer_norm") || gd_optional(&weight, "layer_norm") < 0 || gd_optional(&bias, "layer_norm") < 0) return 0;
     return gd_record(GD_OP_layer_norm, (gd_tensor[]){x, weight, bias}, 3, &(gd_attr){.i = {rank}, .f = {eps}}, NULL);
 }
 
 gd_tensor gd_rms_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, double eps) {
-    if (!norm_fits(x, rank, shape, "rms_norm")) return 0;
+    if (!norm_fits(x, rank, shape, "rms_norm") || gd_optional(&weight, "rms_norm") < 0) return 0;
     if (eps != eps) eps = gd_node_peek(x)->v.dtype == GD_FLOAT64 ? __DBL_EPSILON__ : __FLT_EPSILON__;
     return gd_record(GD_OP_rms_norm, (gd_tensor[]){x, weight}, 2, &(gd_attr){.i = {rank}, .f = {eps}}, NULL);
 }
@@ -102,6 +105,7 @@ static gd_tensor cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor wei
 }
 
 gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing) {
+    GD_TRY_TENSOR(gd_optional(&weight, "cross_entropy"));
     gd_start start = gd_here();
     return gd_or_return(start, cross_entropy(logits, target, weight, ignore_index, reduction, label_smoothing));
 }
@@ -117,5 +121,7 @@ gd_tensor gd_mse_loss(gd_tensor x, gd_tensor y, int reduction) {
 gd_tensor gd_lstm(gd_tensor x, gd_tensor h0, gd_tensor c0, gd_tensor w_ih, gd_tensor w_hh, gd_tensor b_ih, gd_tensor b_hh, gd_tensor lengths, int reverse,
                   int batch_first) {
     gd_tensor in[] = {x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths};
+    for (size_t k = 0; k < sizeof in / sizeof *in; k++)
+        if (k != 0 && k != 3 && k != 4) GD_TRY_TENSOR(gd_optional(&in[k], "lstm"));
     return gd_record(GD_OP_lstm, in, 8, &(gd_attr){.i = {reverse != 0, batch_first != 0}}, NULL);
 }

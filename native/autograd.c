@@ -171,7 +171,11 @@ static gd_status run_backward(gd_backward_run *run, const gd_tensor *roots, cons
             return gd_fail(GD_ERR, "backward: the tensor does not require grad and has no graph (was it made under no_grad, or from tensors that need no gradient?)");
     }
     for (int64_t i = 0; i < count; i++) GD_TRY(discover(run, gd_primary(gd_node_peek(roots[i]))));
-    for (int64_t i = 0; i < count; i++) GD_TRY(seed(gd_node_peek(roots[i]), gradients ? gradients[i] : 0));
+    for (int64_t i = 0; i < count; i++) {
+        gd_tensor gradient = gradients ? gradients[i] : GD_ABSENT;
+        GD_TRY(gd_optional(&gradient, "backward"));
+        GD_TRY(seed(gd_node_peek(roots[i]), gradient));
+    }
     run->stack.count = 0;
     for (int64_t i = 0; i < count; i++) {
         gd_node *p = gd_primary(gd_node_peek(roots[i]));
@@ -227,6 +231,7 @@ gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int 
     if (optimizer && create_graph) return gd_fail(GD_ERR_VALUE, "backward: optimizer= and create_graph=True exclude each other: the parameters change meanwhile");
     gd_arena *a = gd_arena_active();
     if (!a) return gd_last_status();
+    GD_TRY(gd_optional(&gradient, "backward"));
     gd_backward_run run = {.arena = a, .retain_graph = retain_graph || create_graph, .create_graph = create_graph != 0, .to_leaves = true, .optimizer = optimizer};
     gd_status status = guarded(&run, &root, gradient ? &gradient : NULL, 1, NULL, 0);
     if (status >= 0) return gd_done();

@@ -195,6 +195,14 @@ static inline gd_node *gd_node_peek(gd_tensor h) {
     gd_node *n = &a->nodes[index];
     return __atomic_load_n(&n->self, __ATOMIC_RELAXED) == h ? n : NULL;
 }
+/* Makes an absent input 0: one that is GD_ABSENT, or 0 while no error waits. Any other 0 is the result of a call that
+ * failed, and fails again. */
+static inline gd_status gd_optional(gd_tensor *t, const char *who) {
+    if (__builtin_expect(*t > GD_ABSENT, 1)) return GD_OK;
+    if (*t == 0 && gd_last_status() < 0) return gd_node_missing(0, who), gd_last_status();
+    *t = 0;
+    return GD_OK;
+}
 /* The node of a handle, or NULL with GD_ERR_STALE set. `who` names the op for the message. */
 static inline gd_node *gd_node_of(gd_tensor h, const char *who) {
     gd_node *n = gd_node_peek(h);

@@ -19,8 +19,8 @@ extern "C" {
  * Functions that make a tensor return its handle, or 0 on failure; other functions that can fail
  * return a gd_status. gd_last_error() then says what was wrong, in this thread. Passing handle 0
  * (the result of a failed call) fails again with the first message, so calls may be nested and
- * checked once; only where an input may be absent (a bias, a gradient) does 0 mean that it is, so check
- * what you pass there. Sizes are int64_t. Dimensions are counted from 0 or, negative, from the end. */
+ * checked once. Where an input may be absent (a bias, a gradient) GD_ABSENT says that it is, and so does
+ * 0 while no error waits: after one that you have dealt with, call gd_clear_error(). Sizes are int64_t. Dimensions are counted from 0 or, negative, from the end. */
 
 typedef int32_t gd_status;
 enum {
@@ -44,6 +44,7 @@ typedef enum gd_dtype {
 
 /* A tensor: a generation-tagged index, not a pointer. 0 is no tensor. Copy freely, nothing to free. */
 typedef uint64_t gd_tensor;
+enum { GD_ABSENT = 1 }; /* no tensor on purpose, where one may be left out */
 typedef struct gd_arena gd_arena;
 typedef struct gd_export gd_export;
 typedef struct gd_optimizer gd_optimizer;
@@ -142,7 +143,7 @@ typedef struct gd_op_info {
     int32_t has_kernel, has_avx512;
 } gd_op_info;
 gd_status gd_op_describe(int op, gd_op_info *out);
-/* Any op: inputs may be 0 where ops.def allows an absent one. attr may be NULL. The second and further
+/* Any op: inputs may be GD_ABSENT where ops.def allows an absent one. attr may be NULL. The second and further
  * outputs are read with gd_output(first, index). */
 gd_tensor gd_call(int op, const gd_tensor *inputs, int64_t count, const gd_attr *attr);
 gd_tensor gd_output(gd_tensor first, int index);
@@ -158,13 +159,13 @@ gd_tensor gd_reduce(int op, gd_tensor a, const int64_t *dims, int64_t ndims, int
 gd_tensor gd_softmax(int op, gd_tensor a, int64_t dim);
 gd_tensor gd_matmul(gd_tensor a, gd_tensor b);
 gd_tensor gd_linear(gd_tensor x, gd_tensor weight, gd_tensor bias);
-/* Over the last `rank` dimensions, whose sizes are `shape`; weight and bias of that shape, or 0. */
+/* Over the last `rank` dimensions, whose sizes are `shape`; weight and bias of that shape, or GD_ABSENT. */
 gd_tensor gd_layer_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, gd_tensor bias, double eps);
 gd_tensor gd_rms_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, double eps); /* eps NaN: the dtype's epsilon */
 gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing);
 gd_tensor gd_mse_loss(gd_tensor x, gd_tensor y, int reduction);
 gd_tensor gd_dropout(gd_tensor x, double p, int training);
-/* One direction of one layer; absent tensors are 0. Outputs 0..2: y, h_n, c_n. */
+/* One direction of one layer; absent tensors are GD_ABSENT. Outputs 0..2: y, h_n, c_n. */
 gd_tensor gd_lstm(gd_tensor x, gd_tensor h0, gd_tensor c0, gd_tensor w_ih, gd_tensor w_hh, gd_tensor b_ih, gd_tensor b_hh, gd_tensor lengths, int reverse, int batch_first);
 gd_tensor gd_reshape(gd_tensor a, int64_t rank, const int64_t *shape);   /* one entry may be -1; copies where strides do not allow a view */
 gd_tensor gd_view_as(gd_tensor a, int64_t rank, const int64_t *shape);   /* fails instead of copying */
@@ -201,7 +202,7 @@ void gd_grad_mode_set(int enabled);                                       /* cha
 int gd_grad_enabled(void);
 gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int create_graph, gd_optimizer *optimizer);
 /* Gradients of the sum of outputs with respect to inputs, without touching .grad. An entry of
- * gradients (or the whole array) may be 0: ones for a single element. out[i] is 0 where an input is unused. */
+ * gradients may be GD_ABSENT (or the whole array NULL): ones for a single element. out[i] is 0 where an input is unused. */
 gd_status gd_grad_of(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs,
                      int retain_graph, int create_graph, gd_tensor *out);
 gd_status gd_retain_grad(gd_tensor t);

@@ -30,7 +30,16 @@ static gd_status check_optimizer(const gd_optimizer *o) {
     return o ? GD_OK : gd_fail(gd_last_status() < 0 ? gd_last_status() : GD_ERR_VALUE, "optimizer: there is none (opening it failed)");
 }
 
+/* Whoever has recorded one of the moments as an input is told that it changed. */
+static void moments_changed(const gd_param *p) {
+    for (int r = 2; r < GD_STATES; r++) {
+        gd_node *s = p->state[r] ? gd_node_peek(p->state[r]) : NULL;
+        if (s) s->version++;
+    }
+}
+
 static void forget_moments(gd_param *p) {
+    moments_changed(p);
     for (int r = 2; r < GD_REGIONS; r++)
         if (p->used >> r & 1) memset(p->ptr[r], 0, (size_t)p->bytes);
     if (p->max_exp_avg_sq) memset(p->max_exp_avg_sq, 0, (size_t)p->bytes);
@@ -171,7 +180,11 @@ static void step_group(gd_optimizer *o, group *g) {
         } while (n->work & GD_GRAD_SET && g->entries[end].step + 1 == step && continues(first, n->param, bytes));
         update(o, &g->hyper, first, first->ptr[1], first->in_slab ? bytes : gd_numel(&gd_node_peek(first->state[0])->v) * gd_dtype_bytes(first->dtype), step,
                fresh_momentum);
-        for (; i < end; i++) gd_node_peek(g->entries[i].parameter)->param->used |= used;
+        for (; i < end; i++) {
+            gd_param *p = gd_node_peek(g->entries[i].parameter)->param;
+            p->used |= used;
+            moments_changed(p);
+        }
     }
 }
 
@@ -198,6 +211,7 @@ gd_status gd_optimizer_apply(gd_optimizer *o, gd_node *n, const void *grad) {
     bool first = !(n->param->used >> 2 & 1);
     update(o, &g->hyper, n->param, grad, gd_numel(&n->v) * gd_dtype_bytes(n->v.dtype), ++e->step, first);
     n->param->used |= regions_used(o, &g->hyper);
+    moments_changed(n->param);
     gd_storage(n)->version++;
     return GD_OK;
 }
@@ -222,6 +236,7 @@ gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which
     to.data = which < GD_REGIONS ? n->param->ptr[which] : n->param->max_exp_avg_sq;
     gd_copy_view(&to, &gd_node_peek(copy)->v);
     n->param->used |= (uint8_t)(1 << which);
+    moments_changed(n->param);
     gd_arena_return(start.arena, start.place);
     return GD_OK;
 }

@@ -271,6 +271,7 @@ gd_tensor gd_get_grad(gd_tensor t) {
 gd_status gd_set_grad(gd_tensor t, gd_tensor grad) {
     gd_node *n = gd_node_of(t, "grad");
     if (!n) return gd_last_status();
+    GD_TRY(gd_optional(&grad, "grad"));
     if (!grad) {
         gd_grad_clear(n);
         return GD_OK;

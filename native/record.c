@@ -161,7 +161,13 @@ gd_tensor gd_call(int op, const gd_tensor *in, int64_t count, const gd_attr *att
         gd_fail(GD_ERR_VALUE, "%s: takes %d inputs, got %lld", gd_ops[op].name, gd_ops[op].nin, (long long)count);
         return 0;
     }
-    return gd_record(op, in, count, attr, NULL);
+    if (!(gd_ops[op].flags & GD_OP_OPTIONAL)) return gd_record(op, in, count, attr, NULL);
+    gd_tensor present[GD_FEW_INPUTS]; /* no op with absent inputs has more */
+    for (int64_t k = 0; k < count; k++) {
+        present[k] = in[k];
+        GD_TRY_TENSOR(gd_optional(&present[k], gd_ops[op].name));
+    }
+    return gd_record(op, present, count, attr, NULL);
 }
 
 gd_tensor gd_output(gd_tensor first, int index) {

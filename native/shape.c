@@ -117,6 +117,14 @@ static bool is_number_beside(const gd_shape_call *c, int k, int other) {
     return c->in[k]->flags & GD_WEAK && gd_in(c, k)->dtype == GD_FLOAT32 && gd_is_half(gd_in(c, other)->dtype);
 }
 
+/* Of one shape: their own gradients do not sum over what was broadcast. */
+gd_status gd_shape_slope(gd_shape_call *c) {
+    const gd_view *g = gd_in(c, 0), *y = gd_in(c, 1);
+    if (g->rank != y->rank || memcmp(g->shape, y->shape, sizeof g->shape) != 0)
+        return gd_fail(GD_ERR_SHAPE, "%s: shapes %s and %s: they must be equal", c->name, gd_text_view(g), gd_text_view(y));
+    return gd_shape_same(c);
+}
+
 gd_status gd_shape_binary(gd_shape_call *c) {
     if (is_number_beside(c, 0, 1)) return gd_shape_broadcast(c, 0, 2, gd_in(c, 1)->dtype);
     if (!is_number_beside(c, 1, 0)) GD_TRY(gd_shape_need_same_dtype(c, 0, 1));

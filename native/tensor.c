@@ -10,8 +10,8 @@ const char *gd_dtype_name(int dtype) {
 }
 
 gd_node *gd_node_missing(gd_tensor h, const char *who) {
-    if (!h) {
-        if (gd_last_status() >= 0) gd_fail(GD_ERR, "%s: an input is no tensor (handle 0)", who);
+    if (h <= GD_ABSENT) {
+        if (h || gd_last_status() >= 0) gd_fail(GD_ERR, "%s: an input is no tensor (handle %d)", who, (int)h);
         return NULL;
     }
     gd_arena *a = gd_arena_by_handle(h);

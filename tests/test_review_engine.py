@@ -10,7 +10,7 @@ import pytest
 import gradino as gd
 import gradino.nn.functional as F
 from gradino import nn, optim
-from gradino._lib import ffi, lib
+from gradino._lib import ffi, lib, raise_error
 
 pytestmark = pytest.mark.own_arenas
 
@@ -217,3 +217,37 @@ def test_no_optimizer_is_an_error() -> None:
         lib.gd_optimizer_set_state(none, w._h, 3, w._h),
     ):
         assert status < 0 and b"there is none" in ffi.string(lib.gd_last_error())
+
+
+def test_moments_that_were_read_are_known_to_have_changed() -> None:
+    """A graph over a moment must not use its later values."""
+    p = nn.Parameter(gd.ones(3))
+    opt = optim.AdamW([p], lr=0.1)
+    for together in (False, True):
+        with gd.step_arena():
+            (p * 2).sum().backward()
+            opt.step()
+            assert p.exp_avg is not None
+            versions = p.exp_avg._version, p.exp_avg_sq._version
+            x = gd.ones(3, requires_grad=True)
+            y = (x * p.exp_avg).sum()
+            if together:
+                opt.zero_grad()
+                (p * 2).sum().backward(optimizer=opt)
+            else:
+                opt.step()
+            assert p.exp_avg._version > versions[0] and p.exp_avg_sq._version > versions[1]
+            with pytest.raises(gd.GradinoError, match="changed in place"):
+                y.backward()
+            opt.zero_grad()
+
+
+@pytest.mark.parametrize("name", ["relu_bwd", "sigmoid_bwd", "tanh_bwd", "clamp_bwd"])
+def test_slopes_take_one_shape(name: str) -> None:
+    g, y = gd.ones(2, 3), gd.ones(3)
+    attr = ffi.new("gd_attr *")
+    for pair in ([g._h, y._h], [y._h, g._h]):
+        assert lib.gd_call(lib.gd_op_find(name.encode()), pair, 2, attr) == 0
+        with pytest.raises(gd.ShapeError, match=f"{name}: .*must be equal"):
+            raise_error()
+    assert lib.gd_call(lib.gd_op_find(name.encode()), [g._h, g._h], 2, attr)

@@ -68,7 +68,7 @@ def grad(
     seeds = _seeds("grad", "grad_outputs", grad_outputs, outs)
     result = ffi.new("gd_tensor[]", len(ins))
     keep, create_graph = bool(create_graph if retain_graph is None else retain_graph), bool(create_graph)
-    handles = [t._h for t in outs], [0 if s is None else s._h for s in seeds], [t._h for t in ins]
+    handles = [t._h for t in outs], [lib.GD_ABSENT if s is None else s._h for s in seeds], [t._h for t in ins]
     check(lib.gd_grad_of(handles[0], handles[1], len(outs), handles[2], len(ins), keep, create_graph, result))
     grads = [wrap(h) if h else None for h in result]
     for i, g in enumerate(grads):

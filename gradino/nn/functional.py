@@ -20,6 +20,7 @@ __all__ = [
 
 _GELU = {"none": op_id("gelu"), "tanh": op_id("gelu_tanh")}
 _SILU = op_id("silu")
+_NONE = lib.GD_ABSENT
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
@@ -46,7 +47,7 @@ def refuse_inplace(name: str, inplace: bool) -> None:
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``: input (..., in), weight (out, in), bias (out) -> (..., out)."""
     try:
-        return wrap(lib.gd_linear(input._h, weight._h, 0 if bias is None else bias._h))
+        return wrap(lib.gd_linear(input._h, weight._h, _NONE if bias is None else bias._h))
     except AttributeError:
         refuse_input("linear", input, weight, *(() if bias is None else (bias,)))
         raise
@@ -75,7 +76,7 @@ def layer_norm(
     """
     sizes = sizes_of("layer_norm", normalized_shape)
     try:
-        w, b = 0 if weight is None else weight._h, 0 if bias is None else bias._h
+        w, b = _NONE if weight is None else weight._h, _NONE if bias is None else bias._h
         return call("layer_norm", lib.gd_layer_norm, input._h, len(sizes), sizes, w, b, eps)
     except AttributeError:
         refuse_input("layer_norm", input, *(t for t in (weight, bias) if t is not None))
@@ -94,7 +95,7 @@ def rms_norm(input: Tensor, normalized_shape: int | Sequence[int], weight: Tenso
     """
     sizes = sizes_of("rms_norm", normalized_shape)
     try:
-        w = 0 if weight is None else weight._h
+        w = _NONE if weight is None else weight._h
         return call("rms_norm", lib.gd_rms_norm, input._h, len(sizes), sizes, w, math.nan if eps is None else eps)
     except AttributeError:
         refuse_input("rms_norm", input, *(() if weight is None else (weight,)))
@@ -127,7 +128,7 @@ def cross_entropy(
         raise InvalidValueError("cross_entropy: size_average and reduce are gone; use reduction=")
     kind = _reduction("cross_entropy", reduction)
     try:
-        w = 0 if weight is None else weight._h
+        w = _NONE if weight is None else weight._h
         return call("cross_entropy", lib.gd_cross_entropy, input._h, target._h, w, ignore_index, kind, label_smoothing)
     except AttributeError:
         refuse_input("cross_entropy", input, target, *(() if weight is None else (weight,)))

@@ -19,6 +19,8 @@ from gradino.tensor import Tensor
 
 __all__ = ["Identity", "Linear", "parameter_dtype", "uniform_parameter"]
 
+_NONE = lib.GD_ABSENT
+
 
 def parameter_dtype(dtype: Any, device: Any) -> dtypes.dtype:
     """The dtype of a layer's parameters from its ``dtype`` and ``device`` arguments."""
@@ -68,7 +70,7 @@ class Linear(Module):
         """(..., in_features) -> (..., out_features)."""
         bias = self.bias
         try:
-            return wrap(lib.gd_linear(input._h, self.weight._h, 0 if bias is None else bias._h))
+            return wrap(lib.gd_linear(input._h, self.weight._h, _NONE if bias is None else bias._h))
         except AttributeError:
             refuse_input("Linear", input)
             raise

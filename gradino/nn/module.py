@@ -262,7 +262,7 @@ class Module:
         """Clear all gradients; with ``set_to_none=False`` they become zeros."""
         for p in self.parameters():
             if set_to_none:
-                check(lib.gd_set_grad(p._h, 0))
+                check(lib.gd_set_grad(p._h, lib.GD_ABSENT))
             elif p.grad is not None:
                 p.grad.detach().zero_()
 

@@ -19,12 +19,13 @@ from gradino.tensor import Tensor
 
 __all__ = ["LSTM", "LSTMCell"]
 
+_NONE = lib.GD_ABSENT
 
 State = tuple[Tensor, Tensor]
 
 
 def _handle(t: Tensor | None) -> int:
-    return 0 if t is None else t._h
+    return _NONE if t is None else t._h
 
 
 def _pair(name: str, hx: Any) -> State | None:
@@ -136,7 +137,7 @@ class LSTM(Module):
 
     def _run(self, x: Tensor, h0: Any, c0: Any, names: tuple[str, ...], lengths: Any, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
         own = self.__dict__
-        b_ih, b_hh = (own[names[2]]._h, own[names[3]]._h) if self.bias else (0, 0)
+        b_ih, b_hh = (own[names[2]]._h, own[names[3]]._h) if self.bias else (_NONE, _NONE)
         w_ih, w_hh, reach = own[names[0]]._h, own[names[1]]._h, _handle(lengths)
         y = wrap(lib.gd_lstm(x._h, _handle(h0), _handle(c0), w_ih, w_hh, b_ih, b_hh, reach, reverse, self.batch_first))
         return y, wrap(lib.gd_output(y._h, 1)), wrap(lib.gd_output(y._h, 2))
@@ -210,10 +211,10 @@ class LSTMCell(Module):
             return h.squeeze(0), c.squeeze(0)
         if len(shape) != 2 or shape[1] != self.input_size:
             raise ShapeError(f"LSTMCell: input has shape {shape}, must be (B, {self.input_size})")
-        h0, c0 = (0, 0) if hx is None else (hx[0]._h, hx[1]._h)
+        h0, c0 = (_NONE, _NONE) if hx is None else (hx[0]._h, hx[1]._h)
         b_ih, b_hh = _handle(self.bias_ih), _handle(self.bias_hh)
         x = lib.gd_unsqueeze(input._h, 0)
-        y = lib.gd_lstm(x, h0, c0, self.weight_ih._h, self.weight_hh._h, b_ih, b_hh, 0, False, False)
+        y = lib.gd_lstm(x, h0, c0, self.weight_ih._h, self.weight_hh._h, b_ih, b_hh, _NONE, False, False)
         return wrap(lib.gd_output(y, 1)), wrap(lib.gd_output(y, 2))
 
     def extra_repr(self) -> str:

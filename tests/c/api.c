@@ -68,6 +68,26 @@ static void calls_nest(void) {
     CHECK_FAILS(gd_cross_entropy(a, 0, 0, 0, 1, 0), GD_ERR, "no tensor");
     CHECK_FAILS(gd_lstm(a, 0, 0, 0, 0, 0, 0, 0, 0, 0), GD_ERR, "no tensor");
     CHECK_FAILS(gd_where(0, a, a), GD_ERR, "no tensor");
+    CHECK_FAILS(gd_where(GD_ABSENT, a, a), GD_ERR, "no tensor");
+
+    float square[] = {1, 2, 3, 4}; /* where a tensor may be left out, the result of a failed call is not left out */
+    gd_tensor m = gd_from_data(2, (int64_t[]){2, 2}, GD_FLOAT32, square), label = gd_from_data(1, (int64_t[]){2}, GD_INT64, (int64_t[]){0, 1});
+    CHECK_FAILS(gd_linear(m, m, gd_add(a, b)), GD_ERR_SHAPE, "add: shapes");
+    CHECK_FAILS(gd_cross_entropy(m, label, gd_add(a, b), -100, 1, 0), GD_ERR_SHAPE, "add: shapes");
+    CHECK_FAILS(gd_layer_norm(m, 1, (int64_t[]){2}, gd_add(a, b), 0, 1e-5), GD_ERR_SHAPE, "add: shapes");
+    CHECK_FAILS(gd_rms_norm(m, 1, (int64_t[]){2}, gd_add(a, b), 1e-5), GD_ERR_SHAPE, "add: shapes");
+    gd_tensor with_failed[] = {m, m, gd_add(a, b)};
+    CHECK(gd_call(GD_OP_linear, with_failed, 3, NULL) == 0 && gd_last_status() == GD_ERR_SHAPE);
+    gd_clear_error();
+    CHECK(gd_add(a, b) == 0 && gd_linear(m, m, GD_ABSENT) && gd_linear(m, m, 0) == 0);
+    gd_clear_error();
+    CHECK(gd_linear(m, m, 0) && gd_linear(m, m, GD_ABSENT));
+    gd_tensor leaf = gd_full(1, (int64_t[]){2}, GD_FLOAT32, 1, 0);
+    CHECK(gd_set_requires_grad(leaf, 1) == GD_OK);
+    CHECK_FAILS(gd_backward(gd_reduce(GD_OP_sum, leaf, NULL, 0, 0, 0), gd_add(a, b), 0, 0, NULL), GD_ERR_SHAPE, "add: shapes");
+    CHECK(gd_backward(gd_reduce(GD_OP_sum, leaf, NULL, 0, 0, 0), GD_ABSENT, 0, 0, NULL) >= 0 && gd_get_grad(leaf));
+    CHECK_FAILS(gd_set_grad(leaf, gd_add(a, b)), GD_ERR_SHAPE, "add: shapes");
+    CHECK(gd_get_grad(leaf) && gd_set_grad(leaf, GD_ABSENT) == GD_OK && !gd_get_grad(leaf));
     CHECK_FAILS(gd_clamp(0, 0, 1), GD_ERR, "no tensor");
     CHECK_FAILS(gd_keep(0, 0), GD_ERR, "no tensor");
     CHECK_FAILS(gd_parameter(0, 1), GD_ERR, "no tensor");
