@@ -17,7 +17,8 @@ enum {
     GD_BLOCK = 1024,              /* elements: float32 partial sums stay accurate, a block fits L1 */
     GD_TILE_BLOCKS = 8,           /* blocks per tile */
     GD_TILE = GD_BLOCK * GD_TILE_BLOCKS,
-    GD_PANEL = 128,               /* columns worked on together: 8 cache lines of a row, lanes in L1 */
+    GD_PANEL = 512,               /* columns worked on together: 2 KiB of a row, whose lanes are 32 KiB of float32 */
+    GD_PANEL_ROWS = 64,           /* rows of a panel worked on before the next ones: they stay in L2 */
     GD_SMALL = 32,                /* so few reduced elements take a shorter way through the code */
     GD_TASK = 64 * 1024,          /* elements per task of a threaded reduction */
     GD_SERIAL = 96 * 1024,        /* at most so many elements are not worth waking a thread */
@@ -148,6 +149,11 @@ static inline void gd_walk_offsets(const gd_walk *w, int64_t first, int64_t n, i
         int64_t base = gd_walk_offset(w->red_shape, w->red_stride, w->red, first + k - at);
         for (; at < inner && k < n; at++, k++) offsets[k] = base + at * step;
     }
+}
+
+/* Asks L2 for n elements of `bytes` that will be read soon. */
+static inline void gd_walk_ask(const void *x, int64_t n, int64_t bytes) {
+    for (int64_t at = 0; at < n * bytes; at += 64) __builtin_prefetch((const char *)x + at, 0, 2);
 }
 
 /* Copies n elements of 1, 4 or 8 bytes, `step` elements apart, to dst. */

@@ -5,28 +5,7 @@
 
 static inline void norm_fence(void) { _mm_sfence(); }
 
-/* Lanes 0..7 and 8..15 of floats as doubles, less the pivot; masked lanes are 0. */
-GD_VMATH void moments_step_f32(const float *x, __mmask16 mask, __m512d pivot, __m512d s[2], __m512d q[2]) {
-    const __m512 v = load_f32(x, mask);
-    const __m512d low = _mm512_maskz_sub_pd((__mmask8)mask, _mm512_cvtps_pd(_mm512_castps512_ps256(v)), pivot);
-    const __m512d high = _mm512_maskz_sub_pd((__mmask8)(mask >> 8), _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)), pivot);
-    s[0] = _mm512_add_pd(s[0], low), s[1] = _mm512_add_pd(s[1], high);
-    q[0] = _mm512_fmadd_pd(low, low, q[0]), q[1] = _mm512_fmadd_pd(high, high, q[1]);
-}
-GD_VMATH void moments_step_f64(const double *x, __mmask8 mask, __m512d pivot, __m512d s[2], __m512d q[2]) {
-    const __m512d d = _mm512_maskz_sub_pd(mask, load_f64(x, mask), pivot);
-    s[0] = _mm512_add_pd(s[0], d);
-    q[0] = _mm512_fmadd_pd(d, d, q[0]);
-}
-
 #define DEFINE_ROWS(name, T, V, W, S, MASK)                                                               \
-    GD_VMATH void row_moments_##name(const T *x, double pivot, int64_t n, double *sum, double *squares) { \
-        const __m512d p = _mm512_set1_pd(pivot), zero = _mm512_setzero_pd();                              \
-        __m512d s[2] = {zero, zero}, q[2] = {zero, zero};                                                 \
-        GD_EACH_VECTOR(W, S, MASK, n, moments_step_##name(x + k, mask, p, s, q))                          \
-        *sum += gd_first_pd(gd_sum_pd(_mm512_add_pd(s[0], s[1])));                                        \
-        *squares += gd_first_pd(gd_sum_pd(_mm512_add_pd(q[0], q[1])));                                    \
-    }                                                                                                     \
     /* A row's constants in vectors. */                                                                   \
     typedef struct spread_##name { V high, low, scale; } spread_##name;                                   \
     GD_VMATH spread_##name spread_of_##name(const gd_norm_##name *c) {                                    \

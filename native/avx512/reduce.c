@@ -1,5 +1,5 @@
 /* reduce.c - sum, mean, amax, amin of floats for AVX-512: the folds; reduce.h walks the input with them.
- * Lane l of a vector takes elements l, l + 16, ... of a block; columns keep one vector per lane. */
+ * Lane l of a vector takes elements l, l + 16, ... of a block; columns keep a vector for each lane. */
 #include "../reduce.h"
 
 #include <immintrin.h>
@@ -53,8 +53,8 @@ INLINE __m512d min_f64(__m512d a, __m512d v) { return _mm512_mask_mov_pd(_mm512_
     (a = step(a, _mm512_shuffle_f64x2(a, a, 0x4e)), a = step(a, _mm512_shuffle_f64x2(a, a, 0xb1)), \
      a = step(a, _mm512_permute_pd(a, 0x55)), _mm512_cvtsd_f64(a))
 
-/* gd_fold.rows and .columns for elements T in vectors V of W lanes of KIND, from INIT on. */
-#define DEFINE_FOLD(name, T, V, W, KIND, load, INIT, step, SHORT)                                             \
+/* gd_fold.rows for elements T in vectors V of W lanes of KIND, from INIT on. */
+#define DEFINE_ROWS(name, T, V, W, KIND, load, INIT, step, SHORT)                                             \
     static void name##_rows(const void *xv, int64_t stride, int64_t rows, int64_t n, gd_partial *out) {       \
         const T *x = xv;                                                                                      \
         const V init = INIT;                                                                                  \
@@ -76,49 +76,65 @@ INLINE __m512d min_f64(__m512d a, __m512d v) { return _mm512_mask_mov_pd(_mm512_
             if (tail) a = MASKED_##KIND(a, tail, step(a, load(tail, x + whole)));                             \
             out[r].f = TREE_##KIND(a, step);                                                                  \
         }                                                                                                     \
-    }                                                                                                         \
-    /* Up to W columns: their lanes in registers. */                                                          \
-    INLINE void name##_strip(const T *x, const int64_t *offsets, int64_t n, int64_t cols, gd_partial *out) { \
-        const __mmask16 mask = first_lanes(cols);                                                             \
-        const V init = INIT;                                                                                  \
-        V a[W];                                                                                               \
-        UNROLL for (int l = 0; l < W; l++) a[l] = init;                                                       \
-        int64_t k = 0;                                                                                        \
-        for (; k + W <= n; k += W) UNROLL for (int l = 0; l < W; l++) a[l] = step(a[l], load(mask, x + offsets[k + l])); \
-        if (k < n) UNROLL for (int l = 0; l < W; l++) if (k + l < n) a[l] = step(a[l], load(mask, x + offsets[k + l])); \
-        UNROLL for (int half = W / 2; half; half /= 2) UNROLL for (int l = 0; l < half; l++) a[l] = step(a[l], a[l + half]); \
-        store_##KIND(out, cols, a[0]);                                                                        \
-    }                                                                                                         \
-    static void name##_columns(const void *xv, const int64_t *offsets, int64_t n, int64_t cols, gd_partial *out) { \
-        const T *x = xv;                                                                                      \
-        if (cols <= W) {                                                                                      \
-            name##_strip(x, offsets, n, cols, out);                                                           \
-            return;                                                                                           \
-        }                                                                                                     \
-        /* More: row after row, as memory likes it, with the lanes in L1. */                                  \
-        enum { STRIPS = GD_PANEL / W };                                                                       \
-        const V init = INIT;                                                                                  \
-        const int64_t strips = (cols + W - 1) / W;                                                            \
-        const __mmask16 mask = first_lanes(cols - (strips - 1) * W);                                          \
-        V a[W][STRIPS];                                                                                       \
-        for (int l = 0; l < W; l++) for (int64_t s = 0; s < strips; s++) a[l][s] = init;                      \
-        for (int64_t k = 0; k < n; k++) {                                                                     \
-            const T *row = x + offsets[k];                                                                    \
-            V *lane = a[k % W];                                                                               \
-            for (int64_t s = 0; s < strips - 1; s++) lane[s] = step(lane[s], load(0xffff, row + s * W));      \
-            lane[strips - 1] = step(lane[strips - 1], load(mask, row + (strips - 1) * W));                    \
-        }                                                                                                     \
-        for (int half = W / 2; half; half /= 2)                                                               \
-            for (int l = 0; l < half; l++) for (int64_t s = 0; s < strips; s++) a[l][s] = step(a[l][s], a[l + half][s]); \
-        for (int64_t s = 0; s < strips; s++) store_##KIND(out + s * W, cols - s * W < W ? cols - s * W : W, a[0][s]); \
     }
 #define MASKED_f32(a, mask, v) _mm512_mask_mov_ps(a, mask, v)
 #define MASKED_f64(a, mask, v) _mm512_mask_mov_pd(a, (__mmask8)(mask), v)
 
+/* gd_fold.columns: strips of COLS columns, a line of memory, each with W lanes of V. */
+#define DEFINE_COLUMNS(name, T, V, W, COLS, KIND, load, INIT, step)                                           \
+    /* One strip, its lanes in registers, over rows 0 .. n. */                                                \
+    INLINE void name##_strip(V a[W], const T *x, const int64_t *offsets, int64_t n, __mmask16 mask) {         \
+        int64_t k = 0;                                                                                        \
+        for (; k + W <= n; k += W) UNROLL for (int l = 0; l < W; l++) a[l] = step(a[l], load(mask, x + offsets[k + l])); \
+        if (k < n) UNROLL for (int l = 0; l < W; l++) if (k + l < n) a[l] = step(a[l], load(mask, x + offsets[k + l])); \
+    }                                                                                                         \
+    INLINE V name##_join(V a[W]) {                                                                            \
+        UNROLL for (int half = W / 2; half; half /= 2) UNROLL for (int l = 0; l < half; l++) a[l] = step(a[l], a[l + half]); \
+        return a[0];                                                                                          \
+    }                                                                                                         \
+    /* A few rows that stay in L2, strip after strip, then the next, which are asked for meanwhile. */        \
+    static void name##_columns(const void *xv, const int64_t *offsets, int64_t n, int64_t cols, gd_partial *out) { \
+        enum { STRIPS = GD_PANEL / COLS };                                                                    \
+        const T *x = xv;                                                                                      \
+        const V init = INIT;                                                                                  \
+        const int64_t strips = (cols + COLS - 1) / COLS;                                                      \
+        V lanes[STRIPS][W];                                                                                   \
+        for (int64_t k = 0; k < n; k += GD_PANEL_ROWS) {                                                      \
+            const int64_t rows = n - k < GD_PANEL_ROWS ? n - k : GD_PANEL_ROWS, next = k + GD_PANEL_ROWS;     \
+            for (int64_t s = 0; s < strips; s++) {                                                            \
+                const int64_t width = cols - s * COLS < COLS ? cols - s * COLS : COLS;                        \
+                V a[W];                                                                                       \
+                UNROLL for (int l = 0; l < W; l++) a[l] = k ? lanes[s][l] : init;                             \
+                for (int64_t r = next + s * GD_PANEL_ROWS / strips, end = next + (s + 1) * GD_PANEL_ROWS / strips; strips > 1 && r < end && r < n; r++) \
+                    gd_walk_ask(x + offsets[r], cols, sizeof(T));                                             \
+                if (width == COLS) name##_strip(a, x + s * COLS, offsets + k, rows, 0xffff);                  \
+                else name##_strip(a, x + s * COLS, offsets + k, rows, first_lanes(width));                    \
+                if (next >= n) store_##KIND(out + s * COLS, width, name##_join(a));                           \
+                else UNROLL for (int l = 0; l < W; l++) lanes[s][l] = a[l];                                   \
+            }                                                                                                 \
+        }                                                                                                     \
+    }
+#define DEFINE_FOLD(name, T, V, W, KIND, load, INIT, step, SHORT)    \
+    DEFINE_ROWS(name, T, V, W, KIND, load, INIT, step, SHORT)        \
+    DEFINE_COLUMNS(name, T, V, W, W, KIND, load, INIT, step)
+
+/* 16 floats as doubles: a line of memory is read once, though it fills two vectors. */
+typedef struct pair { __m512d low, high; } pair;
+INLINE pair load_pair(__mmask16 mask, const float *x) {
+    const __m512 v = _mm512_maskz_loadu_ps(mask, x);
+    return (pair){_mm512_cvtps_pd(_mm512_castps512_ps256(v)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1))};
+}
+INLINE pair add_pair(pair a, pair v) { return (pair){_mm512_add_pd(a.low, v.low), _mm512_add_pd(a.high, v.high)}; }
+INLINE void store_pair(gd_partial *out, int64_t n, pair v) {
+    store_f64(out, n < 8 ? n : 8, v.low);
+    if (n > 8) store_f64(out + 8, n - 8, v.high);
+}
+
 #define INF __builtin_inf()
 DEFINE_FOLD(sum_f32, float, __m512, 16, f32, load_f32, _mm512_setzero_ps(), add_f32, GD_FOLD_SHORT(float, f, 0, GD_ADD, ))
 DEFINE_FOLD(sum_f64, double, __m512d, 8, f64, load_f64, _mm512_setzero_pd(), add_f64, GD_FOLD_SHORT(double, f, 0, GD_ADD, ))
-DEFINE_FOLD(sum_f32_f64, float, __m512d, 8, f64, load_f32_as_f64, _mm512_setzero_pd(), add_f64, GD_FOLD_SHORT(double, f, 0, GD_ADD, ))
+DEFINE_ROWS(sum_f32_f64, float, __m512d, 8, f64, load_f32_as_f64, _mm512_setzero_pd(), add_f64, GD_FOLD_SHORT(double, f, 0, GD_ADD, ))
+DEFINE_COLUMNS(sum_f32_f64, float, pair, 8, 16, pair, load_pair, ((pair){_mm512_setzero_pd(), _mm512_setzero_pd()}), add_pair)
 DEFINE_FOLD(amax_f32, float, __m512, 16, f32, load_f32, _mm512_set1_ps(-(float)INF), max_f32, break;)
 DEFINE_FOLD(amax_f64, double, __m512d, 8, f64, load_f64, _mm512_set1_pd(-INF), max_f64, break;)
 DEFINE_FOLD(amin_f32, float, __m512, 16, f32, load_f32, _mm512_set1_ps((float)INF), min_f32, break;)

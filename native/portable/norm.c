@@ -1,19 +1,11 @@
 /* norm.c - layer norm, RMS norm and their gradients: the row functions; norm_driver.h makes the kernels of them.
  * Loops that compilers vectorise; what chooses goes to a buffer before it is summed. */
 #include "../norm.h"
-#include "../rows.h"
+#include "prows.h"
 
 static inline void norm_fence(void) {}
 
 #define DEFINE_ROWS(name, T)                                                                              \
-    static inline void row_moments_##name(const T *x, double pivot, int64_t n, double *s, double *q) {    \
-        double part, d[GD_BLOCK];                                                                         \
-        for (int64_t k = 0; k < n; k++) d[k] = (double)x[k] - pivot;                                      \
-        GD_ROW_SUM(part, double, n, d[k]);                                                                \
-        *s += part;                                                                                       \
-        GD_ROW_SUM(part, double, n, d[k] * d[k]);                                                         \
-        *q += part;                                                                                       \
-    }                                                                                                     \
     static inline void row_norm_##name(const T *x, const gd_norm_##name *c, const T *w, const T *b, T *y, int64_t n, bool stream) { \
         const T high = c->high, low = c->low, scale = c->scale;                                           \
         (void)stream;                                                                                     \

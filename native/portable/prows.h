@@ -1,4 +1,4 @@
-/* prows.h - the row functions of softmax_driver.h and loss.h in portable C: loops that compilers vectorise. */
+/* prows.h - row functions that several families share, in portable C: loops that compilers vectorise. */
 #ifndef GRADINO_PORTABLE_PROWS_H
 #define GRADINO_PORTABLE_PROWS_H
 
@@ -16,6 +16,14 @@
     static inline void row_scale_##name(const T *e, T s, T *y, int64_t n, bool stream) {                  \
         (void)stream;                                                                                     \
         for (int64_t k = 0; k < n; k++) y[k] = s * e[k];                                                  \
+    }                                                                                                     \
+    static inline void row_moments_##name(const T *x, double pivot, int64_t n, double *s, double *q) {    \
+        double part, d[GD_BLOCK];                                                                         \
+        for (int64_t k = 0; k < n; k++) d[k] = (double)x[k] - pivot;                                      \
+        GD_ROW_SUM(part, double, n, d[k]);                                                                \
+        *s += part;                                                                                       \
+        GD_ROW_SUM(part, double, n, d[k] * d[k]);                                                         \
+        *q += part;                                                                                       \
     }
 GD_DEFINE_PROWS(f32, float)
 GD_DEFINE_PROWS(f64, double)

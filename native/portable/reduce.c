@@ -4,6 +4,7 @@
 
 /* Lanes are independent accumulators, one per vector element of the widest machine. */
 enum { LANES = 16 };
+enum { AHEAD = 8 }; /* rows of a panel to ask for early: they may be too far apart for the machine to guess */
 #define EACH_LANE for (int l = 0; l < LANES; l++)
 
 #define OR(a, v) ((a) | (v))
@@ -36,6 +37,7 @@ enum { LANES = 16 };
         for (int64_t k = 0; k < n; k++) {                                                             \
             const T *row = x + offsets[k];                                                            \
             A *lane = acc[k % LANES];                                                                 \
+            if (cols > LANES && k + AHEAD < n) gd_walk_ask(x + offsets[k + AHEAD], cols, sizeof(T));   \
             for (int c = 0; c < cols; c++) lane[c] = (A)STEP(lane[c], (A)row[c]);                     \
         }                                                                                             \
         for (int half = LANES / 2; half; half /= 2)                                                   \
