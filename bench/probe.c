@@ -8,6 +8,7 @@
 #endif
 
 double probe_copy(char *to, const char *from, int64_t bytes, int64_t n);
+double probe_update(float *p, float *m, float *v, const float *g, int64_t count, int64_t n);
 
 static double now(void) {
     struct timespec t;
@@ -50,6 +51,26 @@ double probe_copy(char *to, const char *from, int64_t bytes, int64_t n) {
         memcpy(to, from, (size_t)bytes);
         __asm__ volatile("" : : "r"(to) : "memory");
     }
+    return now() - start;
+}
+
+/* What an optimizer with two moments reads and writes in place, with next to no arithmetic. */
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+static void update(float *p, float *m, float *v, const float *g, int64_t count) {
+    typedef float wide __attribute__((vector_size(64)));
+    for (int64_t k = 0; k + 16 <= count; k += 16) {
+        wide a[4];
+        memcpy(&a[0], p + k, 64), memcpy(&a[1], m + k, 64), memcpy(&a[2], v + k, 64), memcpy(&a[3], g + k, 64);
+        a[0] += a[3], a[1] += a[3], a[2] += a[3];
+        memcpy(p + k, &a[0], 64), memcpy(m + k, &a[1], 64), memcpy(v + k, &a[2], 64);
+    }
+}
+
+double probe_update(float *p, float *m, float *v, const float *g, int64_t count, int64_t n) {
+    double start = now();
+    for (int64_t k = 0; k < n; k++) update(p, m, v, g, count);
     return now() - start;
 }
 

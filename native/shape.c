@@ -251,7 +251,7 @@ gd_status gd_shape_reduce_bool(gd_shape_call *c) { return reduce_out(c, 0, GD_BO
 gd_status gd_shape_softmax(gd_shape_call *c) {
     GD_TRY(gd_shape_need_float(c, 0));
     GD_TRY(gd_shape_need_dim(c, 0));
-    c->workspace = gd_softmax_stage(gd_in(c, 0), c->attr->i[0]) * gd_parallel_width();
+    c->workspace = 2 * gd_softmax_stage(gd_in(c, 0), c->attr->i[0]) * gd_parallel_width();
     return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype);
 }
 
@@ -261,6 +261,6 @@ gd_status gd_shape_softmax_bwd(gd_shape_call *c) {
     GD_TRY(gd_shape_need_dim(c, 0));
     if (!gd_same_shape(gd_in(c, 0), gd_in(c, 1)))
         return gd_fail(GD_ERR_SHAPE, "%s: shapes %s and %s differ", c->name, gd_text_view(gd_in(c, 0)), gd_text_view(gd_in(c, 1)));
-    c->workspace = gd_softmax_stage(gd_in(c, 0), c->attr->i[0]) * gd_parallel_width();
+    c->workspace = 2 * gd_softmax_stage(gd_in(c, 0), c->attr->i[0]) * gd_parallel_width();
     return gd_shape_like(c, 0, gd_in(c, 1), gd_in(c, 1)->dtype);
 }

@@ -25,9 +25,9 @@ static inline int64_t gd_softmax_inner(const gd_view *x, int64_t dim) {
     return inner;
 }
 
-/* Bytes for the copied panel of one worker: 0 where rows are contiguous, or so long that no panel fits. */
+/* Bytes for a copied panel, of which every worker has two: 0 where rows are contiguous, or so long that no panel fits. */
 static inline int64_t gd_softmax_stage(const gd_view *x, int64_t dim) {
-    const int64_t count = x->shape[dim], bytes = gd_dtype_bytes(x->dtype);
+    const int64_t count = x->shape[dim], bytes = gd_dtype_bytes(gd_dtype_inside(x->dtype));
     const int64_t stage = (gd_softmax_panel(count, bytes) * count * bytes + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
     return gd_softmax_inner(x, dim) == 1 || stage > GD_SOFTMAX_STAGE ? 0 : stage;
 }

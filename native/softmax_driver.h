@@ -35,7 +35,7 @@ typedef struct gd_softmax_run {
     int64_t out_step;   /* between elements of an output row, in elements */
     int64_t task_rows, panel;
     bool stream;
-    char *stages;       /* a copied panel for each worker, or NULL */
+    char *stages;       /* two copied panels for each worker, or NULL */
     int64_t stage_bytes;
     void (*rows)(const struct gd_softmax_run *r, int64_t first, int64_t last, int worker);
 } gd_softmax_run;
@@ -151,6 +151,10 @@ static inline int64_t gd_softmax_beside(const gd_softmax_run *r, const gd_walk *
     return here < there ? (here < most ? here : most) : (there < most ? there : most);
 }
 
+enum {
+    GD_SOFTMAX_PANELS = 16, /* panels of a task at most, ... */
+    GD_SOFTMAX_TASKS = 32   /* ... if so many tasks remain */
+};
 enum { GD_SOFTMAX_AHEAD = 8 }; /* rows of memory to ask for early: they are too far apart for the machine to guess */
 static inline void gd_softmax_ask(const void *x, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch((const char *)x + at);
@@ -165,59 +169,75 @@ static inline void gd_softmax_ask(const void *x, int64_t bytes) {
         for (int64_t c = 0; c < n; c++) sum[c] += (double)lanes[0][c];                                \
         memset(lanes, 0, sizeof(T[LANES_##name][GD_SOFTMAX_PANEL]));                                  \
     }                                                                                                 \
-    /* n columns of `count` elements, x and y each so many elements apart. */                         \
-    static void softmax_columns_##name(const gd_softmax_run *r, const T *x, T *y, T *stage, int64_t n, bool log) { \
-        const int64_t count = r->a.count, x_step = r->a.red_stride[0], y_step = r->out_step;          \
-        T most[GD_SOFTMAX_PANEL], lanes[LANES_##name][GD_SOFTMAX_PANEL], scale[GD_SOFTMAX_PANEL];     \
-        double sum[GD_SOFTMAX_PANEL] = {0};                                                           \
-        for (int64_t c = 0; c < n; c++) most[c] = -(T)INFINITY;                                       \
+    /* most = the largest of each of n columns so far, with row k of memory, which is copied to the stage. */ \
+    static inline void softmax_read_##name(const gd_softmax_run *r, const T *x, int64_t k, T *most, T *stage, int64_t n) { \
+        const int64_t step = r->a.red_stride[0];                                                      \
+        if (stage && k + GD_SOFTMAX_AHEAD < r->a.count) gd_softmax_ask(x + (k + GD_SOFTMAX_AHEAD) * step, n * (int64_t)sizeof(T)); \
+        columns_max_##name(most, x + k * step, n);                                                    \
+        if (stage) memcpy(stage + k * n, x + k * step, (size_t)n * sizeof(T));                        \
+    }                                                                                                 \
+    /* `cols` columns. While a panel's exponentials are computed the next panel is read. */           \
+    static void softmax_columns_##name(const gd_softmax_run *r, const T *x, T *y, T *stages, int64_t cols, bool log) { \
+        const int64_t count = r->a.count, y_step = r->out_step;                                       \
+        T most[2][GD_SOFTMAX_PANEL], lanes[LANES_##name][GD_SOFTMAX_PANEL], scale[GD_SOFTMAX_PANEL];  \
+        T dropped[GD_SOFTMAX_PANEL], *stage[2] = {stages, stages ? stages + r->stage_bytes / (int64_t)sizeof(T) : NULL}; \
         memset(lanes, 0, sizeof lanes);                                                               \
-        for (int64_t k = 0; k < count; k++) {                                                         \
-            const T *at = x + k * x_step;                                                             \
-            if (stage && k + GD_SOFTMAX_AHEAD < count) gd_softmax_ask(at + GD_SOFTMAX_AHEAD * x_step, n * (int64_t)sizeof(T)); \
-            columns_max_##name(most, at, n);                                                          \
-            if (stage) memcpy(stage + k * n, at, (size_t)n * sizeof(T));                              \
-        }                                                                                             \
-        const T *from = stage ? stage : x;                                                            \
-        const int64_t from_step = stage ? n : x_step;                                                 \
-        T dropped[GD_SOFTMAX_PANEL], *e = log ? dropped : stage ? stage : y;                          \
-        const int64_t e_step = log ? 0 : stage ? n : y_step;                                          \
-        for (int64_t k = 0; k < count; k++) {                                                         \
-            columns_exp_##name(from + k * from_step, most, e + k * e_step, lanes[k % LANES_##name], n); \
-            if ((k + 1) % GD_BLOCK == 0 || k + 1 == count) join_lanes_##name(lanes, sum, n);          \
-        }                                                                                             \
-        for (int64_t c = 0; c < n; c++) scale[c] = (T)(log ? sum[c] : 1 / sum[c]);                    \
-        if (log) columns_log_##name(scale, n);                                                        \
-        for (int64_t k = 0; k < count; k++) {                                                         \
-            if (log) columns_shift_##name(from + k * from_step, most, scale, y + k * y_step, n, r->stream); \
-            else columns_scale_##name(e + k * e_step, scale, y + k * y_step, n, r->stream);           \
+        for (int c = 0; c < GD_SOFTMAX_PANEL; c++) most[0][c] = most[1][c] = -(T)INFINITY;            \
+        int64_t n = cols < r->panel ? cols : r->panel;                                                \
+        for (int64_t k = 0; k < count; k++) softmax_read_##name(r, x, k, most[0], stage[0], n);       \
+        int now = 0;                                                                                  \
+        for (int64_t c0 = 0, ahead; c0 < cols; c0 += n, n = ahead, now = !now) {                      \
+            const T *from = stages ? stage[now] : x + c0;                                             \
+            const int64_t from_step = stages ? n : r->a.red_stride[0], e_step = log ? 0 : stages ? n : y_step; \
+            T *e = log ? dropped : stages ? stage[now] : y + c0;                                      \
+            double sum[GD_SOFTMAX_PANEL] = {0};                                                       \
+            ahead = cols - c0 - n < r->panel ? cols - c0 - n : r->panel;                              \
+            for (int64_t k = 0; k < count; k++) {                                                     \
+                columns_exp_##name(from + k * from_step, most[now], e + k * e_step, lanes[k % LANES_##name], n); \
+                if (ahead) softmax_read_##name(r, x + c0 + n, k, most[!now], stage[!now], ahead);     \
+                if ((k + 1) % GD_BLOCK == 0 || k + 1 == count) join_lanes_##name(lanes, sum, n);      \
+            }                                                                                         \
+            for (int64_t c = 0; c < n; c++) scale[c] = (T)(log ? sum[c] : 1 / sum[c]);                \
+            if (log) columns_log_##name(scale, n);                                                    \
+            for (int64_t k = 0; k < count; k++) {                                                     \
+                if (log) columns_shift_##name(from + k * from_step, most[now], scale, y + c0 + k * y_step, n, r->stream); \
+                else columns_scale_##name(e + k * e_step, scale, y + c0 + k * y_step, n, r->stream);  \
+            }                                                                                         \
+            for (int c = 0; c < GD_SOFTMAX_PANEL; c++) most[now][c] = -(T)INFINITY;                   \
         }                                                                                             \
     }                                                                                                 \
-    /* The same for gradients g and results y; the panel of g is copied. */                           \
-    static void softmax_bwd_columns_##name(const gd_softmax_run *r, const T *g, const T *y, T *dx, T *stage, int64_t n, bool log) { \
+    /* The same for gradients g and results y, of which a panel is copied each. */                    \
+    static void softmax_bwd_columns_##name(const gd_softmax_run *r, const T *g, const T *y, T *dx, T *stages, int64_t cols, bool log) { \
         const int64_t count = r->a.count, g_step = r->a.red_stride[0], y_step = r->b.red_stride[0], dx_step = r->out_step; \
         T lanes[LANES_##name][GD_SOFTMAX_PANEL], total[GD_SOFTMAX_PANEL];                             \
-        T any[GD_SOFTMAX_PANEL] = {0}; /* 0 or 1: as wide as the elements, so that vectors fit */      \
-        double sum[GD_SOFTMAX_PANEL] = {0};                                                           \
+        T *g_stage = stages, *y_stage = stages ? stages + r->stage_bytes / (int64_t)sizeof(T) : NULL; \
         memset(lanes, 0, sizeof lanes);                                                               \
-        for (int64_t k = 0; k < count; k++) {                                                         \
-            const T *at = g + k * g_step;                                                             \
-            if (stage && k + GD_SOFTMAX_AHEAD < count) {                                              \
-                gd_softmax_ask(at + GD_SOFTMAX_AHEAD * g_step, n * (int64_t)sizeof(T));               \
-                if (!log) gd_softmax_ask(y + (k + GD_SOFTMAX_AHEAD) * y_step, n * (int64_t)sizeof(T)); \
+        for (int64_t c0 = 0, n; c0 < cols; c0 += n, g += n, y += n, dx += n) {                        \
+            n = cols - c0 < r->panel ? cols - c0 : r->panel;                                          \
+            const int64_t width = n * (int64_t)sizeof(T);                                             \
+            T any[GD_SOFTMAX_PANEL] = {0}; /* 0 or 1: as wide as the elements, so that vectors fit */ \
+            double sum[GD_SOFTMAX_PANEL] = {0};                                                       \
+            for (int64_t k = 0; k < count; k++) {                                                     \
+                const T *at = g + k * g_step, *y_at = y + k * y_step;                                 \
+                if (stages && k + GD_SOFTMAX_AHEAD < count) {                                         \
+                    gd_softmax_ask(at + GD_SOFTMAX_AHEAD * g_step, width);                            \
+                    gd_softmax_ask(y_at + GD_SOFTMAX_AHEAD * y_step, width);                          \
+                }                                                                                     \
+                if (log) columns_sum_##name(at, lanes[k % LANES_##name], any, n);                     \
+                else columns_dot_##name(at, y_at, lanes[k % LANES_##name], any, n);                   \
+                if (stages) {                                                                         \
+                    memcpy(g_stage + k * n, at, (size_t)width);                                       \
+                    memcpy(y_stage + k * n, y_at, (size_t)width);                                     \
+                }                                                                                     \
+                if ((k + 1) % GD_BLOCK == 0 || k + 1 == count) join_lanes_##name(lanes, sum, n);      \
             }                                                                                         \
-            if (log) columns_sum_##name(at, lanes[k % LANES_##name], any, n);                         \
-            else columns_dot_##name(at, y + k * y_step, lanes[k % LANES_##name], any, n);             \
-            if (stage) memcpy(stage + k * n, at, (size_t)n * sizeof(T));                              \
-            if ((k + 1) % GD_BLOCK == 0 || k + 1 == count) join_lanes_##name(lanes, sum, n);          \
-        }                                                                                             \
-        for (int64_t c = 0; c < n; c++) total[c] = (T)sum[c];                                         \
-        const T *from = stage ? stage : g;                                                            \
-        const int64_t from_step = stage ? n : g_step;                                                 \
-        for (int64_t k = 0; k < count; k++) {                                                         \
-            if (stage && k + GD_SOFTMAX_AHEAD < count) gd_softmax_ask(y + (k + GD_SOFTMAX_AHEAD) * y_step, n * (int64_t)sizeof(T)); \
-            if (log) columns_log_softmax_bwd_##name(from + k * from_step, y + k * y_step, total, any, dx + k * dx_step, n, r->stream); \
-            else columns_softmax_bwd_##name(from + k * from_step, y + k * y_step, total, any, dx + k * dx_step, n, r->stream); \
+            for (int64_t c = 0; c < n; c++) total[c] = (T)sum[c];                                     \
+            const T *g_from = stages ? g_stage : g, *y_from = stages ? y_stage : y;                   \
+            const int64_t g_next = stages ? n : g_step, y_next = stages ? n : y_step;                 \
+            for (int64_t k = 0; k < count; k++, g_from += g_next, y_from += y_next) {                 \
+                if (log) columns_log_softmax_bwd_##name(g_from, y_from, total, any, dx + k * dx_step, n, r->stream); \
+                else columns_softmax_bwd_##name(g_from, y_from, total, any, dx + k * dx_step, n, r->stream); \
+            }                                                                                         \
         }                                                                                             \
     }
 GD_DEFINE_SOFTMAX_COLUMNS(f32, float)
@@ -226,9 +246,9 @@ GD_DEFINE_SOFTMAX_COLUMNS(f64, double)
 /* Rows first .. last of op, in panels where they stand side by side; B: the walk of the second input. */
 #define GD_DEFINE_SOFTMAX_ROWS(op, name, T, COLUMNS, B)                                               \
     static void op##_all_##name(const gd_softmax_run *r, int64_t from, int64_t last, int worker) {    \
-        T *stage = r->stages ? (T *)(r->stages + worker * r->stage_bytes) : NULL;                     \
+        T *stage = r->stages ? (T *)(r->stages + worker * 2 * r->stage_bytes) : NULL;                 \
         for (int64_t row = from, n; row < last; row += n) {                                           \
-            n = last - row < r->panel ? last - row : r->panel;                                        \
+            n = last - row;                                                                           \
             if (r->out_step > 1) n = gd_softmax_beside(r, B, row, gd_softmax_beside(r, &r->a, row, n)); \
             if (r->out_step == 1 || n <= 0) {                                                         \
                 op##_##name(r, row);                                                                  \
@@ -276,7 +296,11 @@ static inline void gd_softmax_run_all(const gd_args *a, gd_softmax_rows *rows_f3
     r.rows = x->dtype == GD_FLOAT32 ? rows_f32 : rows_f64;
     if (r.a.outputs * r.a.count == 0) return;
     r.task_rows = r.a.outputs * r.a.count <= SERIAL ? r.a.outputs : r.a.count < TASK ? TASK / r.a.count : 1;
-    if (r.out_step > 1) r.task_rows = (r.task_rows + r.panel - 1) / r.panel * r.panel;
+    if (r.out_step > 1) { /* whole panels, and several, so that one is read while the last is worked on */
+        const int64_t most = r.a.outputs / GD_SOFTMAX_TASKS / r.panel * r.panel, several = GD_SOFTMAX_PANELS * r.panel;
+        if (r.task_rows < most) r.task_rows = most < several ? most : several;
+        r.task_rows = (r.task_rows + r.panel - 1) / r.panel * r.panel;
+    }
     const int64_t tasks = (r.a.outputs + r.task_rows - 1) / r.task_rows;
     if (tasks == 1) gd_softmax_task(&r, 0, 0);
     else gd_parallel(tasks, gd_softmax_task, &r);

@@ -46,7 +46,7 @@ def test_microbenchmarks_hold_what_they_validate() -> None:
     assert " passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--benchmark-disable", "bench")
 
 
-@pytest.mark.parametrize("script", ["costs.py", "limits.py", "peers.py"])
+@pytest.mark.parametrize("script", ["costs.py", "limits.py", "peers.py", "rows.py"])
 def test_scripts_explain_themselves(script: str) -> None:
     assert "usage:" in run(f"bench/{script}", "--help")
 

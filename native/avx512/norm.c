@@ -49,12 +49,18 @@ static inline void norm_fence(void) { _mm_sfence(); }
         sums[1] += (double)gd_first_##S(gd_sum_##S(sum[1]));                                              \
         return any != 0;                                                                                  \
     }                                                                                                     \
+    /* The next row's g and x are asked for. */                                                           \
+    GD_VMATH V ask_dx_##name(const T *g, const T *x, V dx) {                                              \
+        GD_ASK(g);                                                                                        \
+        GD_ASK(x);                                                                                        \
+        return dx;                                                                                        \
+    }                                                                                                     \
     GD_VMATH V dx_##name(V gw, V xh, V scale, V a0, V a1) { return _mm512_mul_##S(scale, _mm512_fnmadd_##S(a1, xh, _mm512_sub_##S(gw, a0))); } \
     GD_VMATH void row_norm_dx_##name(const T *g, const T *x, const gd_norm_##name *constants, const T *w, const T *a, T *dx, int64_t n, bool stream) { \
         const spread_##name c = spread_of_##name(constants);                                              \
         const V a0 = _mm512_set1_##S(a[0]), a1 = _mm512_set1_##S(a[1]);                                   \
-        if (w) GD_PUT_VECTORS(T, W, S, MASK, dx, n, stream, dx_##name(slope_##name(g + k, w + k, mask), normal_##name(load_##name(x + k, mask), c), c.scale, a0, a1)) \
-        else GD_PUT_VECTORS(T, W, S, MASK, dx, n, stream, dx_##name(load_##name(g + k, mask), normal_##name(load_##name(x + k, mask), c), c.scale, a0, a1)) \
+        if (w) GD_PUT_VECTORS(T, W, S, MASK, dx, n, stream, ask_dx_##name(g + k + n, x + k + n, dx_##name(slope_##name(g + k, w + k, mask), normal_##name(load_##name(x + k, mask), c), c.scale, a0, a1))) \
+        else GD_PUT_VECTORS(T, W, S, MASK, dx, n, stream, ask_dx_##name(g + k + n, x + k + n, dx_##name(load_##name(g + k, mask), normal_##name(load_##name(x + k, mask), c), c.scale, a0, a1))) \
     }
 DEFINE_ROWS(f32, float, __m512, 16, ps, __mmask16)
 DEFINE_ROWS(f64, double, __m512d, 8, pd, __mmask8)

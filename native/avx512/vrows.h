@@ -29,6 +29,9 @@ GD_VMATH double gd_first_pd(__m512d a) { return _mm512_cvtsd_f64(a); }
 #define GD_LANES_ps(n) ((__mmask16)((1u << (n)) - 1))
 #define GD_LANES_pd(n) ((__mmask8)((1u << (n)) - 1))
 
+/* Asks for what lies behind the row while it is worked on: mostly the next one. Reads nothing. */
+#define GD_ASK(p) _mm_prefetch((const char *)(uintptr_t)(p), _MM_HINT_T0)
+
 /* Applies STEP to whole vectors and then to the masked rest of `count` elements; k is the place. */
 #define GD_EACH_VECTOR(W, S, MASK, count, STEP)                                   \
     {                                                                             \
@@ -94,6 +97,7 @@ GD_VMATH double gd_first_pd(__m512d a) { return _mm512_cvtsd_f64(a); }
         V sum = _mm512_setzero_##S();                                                                     \
         int64_t k = 0;                                                                                    \
         for (; k + W <= n; k += W) {                                                                      \
+            GD_ASK(x + k + n);                                                                            \
             const V v = gd_exp_##S##512(_mm512_sub_##S(_mm512_loadu_##S(x + k), by));                     \
             _mm512_storeu_##S(e + k, v);                                                                  \
             sum = _mm512_add_##S(sum, v);                                                                 \
@@ -114,7 +118,7 @@ GD_VMATH double gd_first_pd(__m512d a) { return _mm512_cvtsd_f64(a); }
 GD_DEFINE_VROWS(f32, float, __m512, 16, ps, __mmask16)
 GD_DEFINE_VROWS(f64, double, __m512d, 8, pd, __mmask8)
 
-/* Lanes 0..7 and 8..15 of floats as doubles, less the pivot; masked lanes are 0. */
+/* 16 elements as doubles, less the pivot; masked lanes are 0. */
 GD_VMATH void moments_step_f32(const float *x, __mmask16 mask, __m512d pivot, __m512d s[2], __m512d q[2]) {
     const __m512 v = load_f32(x, mask);
     const __m512d low = _mm512_maskz_sub_pd((__mmask8)mask, _mm512_cvtps_pd(_mm512_castps512_ps256(v)), pivot);
@@ -122,21 +126,23 @@ GD_VMATH void moments_step_f32(const float *x, __mmask16 mask, __m512d pivot, __
     s[0] = _mm512_add_pd(s[0], low), s[1] = _mm512_add_pd(s[1], high);
     q[0] = _mm512_fmadd_pd(low, low, q[0]), q[1] = _mm512_fmadd_pd(high, high, q[1]);
 }
-GD_VMATH void moments_step_f64(const double *x, __mmask8 mask, __m512d pivot, __m512d s[2], __m512d q[2]) {
-    const __m512d d = _mm512_maskz_sub_pd(mask, load_f64(x, mask), pivot);
-    s[0] = _mm512_add_pd(s[0], d);
-    q[0] = _mm512_fmadd_pd(d, d, q[0]);
+GD_VMATH void moments_step_f64(const double *x, __mmask16 mask, __m512d pivot, __m512d s[2], __m512d q[2]) {
+    const __mmask8 first = (__mmask8)mask, second = (__mmask8)(mask >> 8);
+    const __m512d low = _mm512_maskz_sub_pd(first, load_f64(x, first), pivot);
+    const __m512d high = _mm512_maskz_sub_pd(second, load_f64(x + 8, second), pivot);
+    s[0] = _mm512_add_pd(s[0], low), s[1] = _mm512_add_pd(s[1], high);
+    q[0] = _mm512_fmadd_pd(low, low, q[0]), q[1] = _mm512_fmadd_pd(high, high, q[1]);
 }
 
-#define GD_DEFINE_VMOMENTS(name, T, W, S, MASK)                                                            \
+#define GD_DEFINE_VMOMENTS(name, T)                                                            \
     GD_VMATH void row_moments_##name(const T *x, double pivot, int64_t n, double *sum, double *squares) { \
         const __m512d p = _mm512_set1_pd(pivot), zero = _mm512_setzero_pd();                              \
         __m512d s[2] = {zero, zero}, q[2] = {zero, zero};                                                 \
-        GD_EACH_VECTOR(W, S, MASK, n, moments_step_##name(x + k, mask, p, s, q))                          \
+        GD_EACH_VECTOR(16, ps, __mmask16, n, moments_step_##name(x + k, mask, p, s, q))                          \
         *sum += gd_first_pd(gd_sum_pd(_mm512_add_pd(s[0], s[1])));                                        \
         *squares += gd_first_pd(gd_sum_pd(_mm512_add_pd(q[0], q[1])));                                    \
     }
-GD_DEFINE_VMOMENTS(f32, float, 16, ps, __mmask16)
-GD_DEFINE_VMOMENTS(f64, double, 8, pd, __mmask8)
+GD_DEFINE_VMOMENTS(f32, float)
+GD_DEFINE_VMOMENTS(f64, double)
 
 #endif
