@@ -30,7 +30,7 @@ N = 1 << 24
 ROUNDS = 7
 RTOL = 2e-6
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
-tF, gF = torch.nn.functional, gd.nn.functional
+t, g = torch.nn.functional, gd.nn.functional
 
 # name, gradino, PyTorch, PyTorch into `out`, inputs; "positive" inputs are in (0, 4), others in (-4, 4)
 Function = Callable[..., Any]
@@ -47,15 +47,20 @@ OPS: dict[str, tuple[Function, Function, Function | None, int, bool]] = {
     "log2": (gd.log2, torch.log2, torch.log2, 1, True),
     "tanh": (gd.tanh, torch.tanh, torch.tanh, 1, False),
     "sigmoid": (gd.sigmoid, torch.sigmoid, torch.sigmoid, 1, False),
+    "erf": (gd.erf, torch.erf, torch.erf, 1, False),
+    "gelu": (g.gelu, t.gelu, None, 1, False),
+    "gelu, tanh form": (lambda x: g.gelu(x, "tanh"), lambda x: t.gelu(x, approximate="tanh"), None, 1, False),
+    "silu": (g.silu, t.silu, None, 1, False),
+    "softplus": (g.softplus, t.softplus, None, 1, False),
     "sin": (gd.sin, torch.sin, torch.sin, 1, False),
     "cos": (gd.cos, torch.cos, torch.cos, 1, False),
 }
 
 
 def copy_seconds() -> float:
-    """The best of many copies of N floats."""
+    """The best of many copies of N floats, between pages such as gradino's."""
     run = probe.function(probe.require(), "copy", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    a, b = np.ones(N, np.float32), np.zeros(N, np.float32)
+    a, b = gd.ones(N).numpy(), gd.zeros(N).numpy()
     return min(run(b.ctypes.data, a.ctypes.data, 4 * N, 1) for _ in range(20))
 
 
@@ -69,18 +74,18 @@ def row(name: str, arrays: list[np.ndarray], bandwidth: float) -> list[str]:
     """One op: validated, then timed in turns."""
     ours, theirs, into, nin, positive = OPS[name]
     inputs = [np.abs(a) if positive else a for a in arrays[:nin]]
-    g, t = [gd.from_numpy(a) for a in inputs], [torch.from_numpy(a) for a in inputs]
+    ga, ta = [gd.from_numpy(a) for a in inputs], [torch.from_numpy(a) for a in inputs]
     with gd.step_arena():
-        got, want = ours(*g).numpy(), theirs(*t).numpy()
+        got, want = ours(*ga).numpy(), theirs(*ta).numpy()
         worst = np.abs(got - want).max() / np.abs(want).max()
         assert worst < RTOL, f"{name}: differs from PyTorch by {worst:.2g}"
 
     def gradino() -> None:
         with gd.step_arena():
-            ours(*g)
+            ours(*ga)
 
-    out = torch.empty_like(t[0])
-    ways = [gradino, lambda: theirs(*t)] + ([lambda: into(*t, out=out)] if into else [])
+    out = torch.empty_like(ta[0])
+    ways = [gradino, lambda: theirs(*ta)] + ([lambda: into(*ta, out=out)] if into else [])
     times: list[list[float]] = [[] for _ in ways]
     for i in range(ROUNDS + 1):
         for k in range(len(ways)) if i % 2 else reversed(range(len(ways))):
@@ -102,7 +107,8 @@ def main() -> None:
     torch.set_grad_enabled(False)
     rng = np.random.default_rng(0)
     arrays = [rng.uniform(-4, 4, N).astype(np.float32) for _ in range(2)]
-    bandwidth = 8 * N / copy_seconds()
+    with gd.Arena(name="copies"):
+        bandwidth = 8 * N / copy_seconds()
     rows = [row(name, arrays, bandwidth) for name in args.ops]
     head = ["16 M float32, 1 thread", "gradino", "of copy bandwidth", "PyTorch", "gradino is", "PyTorch, `out=`", "gradino is"]
     text = report.table(head, rows)

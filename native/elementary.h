@@ -10,21 +10,23 @@ INLINE F NAME(expm1_near)(F r) {
     return FMA(r * r, q, r);
 }
 
-/* exp(x + rest) = 2^n (1 + p): returns p. |x| < 170, the rest is tiny. NaN stays. */
-INLINE F NAME(exp_parts)(F x, F rest, F *n) {
+/* x = n ln2 + r: returns r. |x| < 170. NaN stays. */
+INLINE F NAME(exp_reduced)(F x, F *n) {
     *n = FMA(x, K(GD_LOG2E_F32), K(GD_ROUND_F32)) - K(GD_ROUND_F32);
-    F r = FMA(*n, K(-GD_LN2_HI_F32), x);
-    return NAME(expm1_near)(FMA(*n, K(-GD_LN2_LO_F32), r) + rest);
+    return FMA(*n, K(-GD_LN2_LO_F32), FMA(*n, K(-GD_LN2_HI_F32), x));
 }
+
+/* exp(x) = 2^n (1 + p): returns p. */
+INLINE F NAME(exp_parts)(F x, F *n) { return NAME(expm1_near)(NAME(exp_reduced)(x, n)); }
 
 INLINE F NAME(exp)(F x) {
     x = MOST(K(GD_EXP_MIN_F32), LEAST(K(GD_EXP_MAX_F32), x));
-    F n, p = NAME(exp_parts)(x, K(0.0f), &n);
+    F n, p = NAME(exp_parts)(x, &n);
     return SCALE(p + K(1.0f), n);
 }
 
 INLINE F NAME(expm1)(F x) {
-    F n, p = NAME(exp_parts)(MOST(K(-20.0f), LEAST(K(GD_EXP_MAX_F32), x)), K(0.0f), &n); /* below -20 it is -1 */
+    F n, p = NAME(exp_parts)(MOST(K(-20.0f), LEAST(K(GD_EXP_MAX_F32), x)), &n); /* below -20 it is -1 */
     const F scale = HALF_POWER(n); /* half, because n reaches 128 */
     const F half = FMA(p, scale, scale - K(0.5f));
     return PICK(LESS(ABS(x), K(1e-7f)), x, half + half); /* keeps -0 and denormals */
@@ -106,37 +108,37 @@ INLINE F NAME(erf)(F x) {
 
 INLINE F NAME(positive)(F x) { return PICK(LESS(x, K(0.0f)), K(-0.0f), x); }
 
-/* exp(-t^2/2) = 2^n (1 + p) for 0 <= t <= GD_GELU_END_F32; Phi(-t) is that times (the returned c + *rest). */
-INLINE F NAME(gelu_parts)(F t, F *rest, F *p, F *n) {
-    const F square = t * t;
-    *p = NAME(exp_parts)(K(-0.5f) * square, K(-0.5f) * ROUNDED_AWAY(t, t, square), n);
+/* exp(-t^2/2) = 2^n (1 + p) for 0 <= t <= GD_GELU_END_F32; Phi(-t) is that times what it returns and *low. */
+INLINE F NAME(gelu_parts)(F t, F *low, F *p, F *n) {
+    const F half = K(-0.5f) * t, square = half * t;
+    *p = NAME(expm1_near)(NAME(exp_reduced)(square, n) + ROUNDED_AWAY(half, t, square));
     const I i = INTERVAL(t + K(1.0f), 1.0f, 21);
-    const F d = t - LOOKUP(gd_mills_table, 0, i);
-    *rest = PIECE(gd_mills_table, i, d) * d;
-    return LOOKUP(gd_mills_table, 1, i);
+    const F d = t - LOOKUP(gd_mills_table, 0, i), c = LOOKUP(gd_mills_table, 1, i);
+    const F rest = PIECE(gd_mills_table, i, d) * d, ratio = c + rest;
+    *low = rest - (ratio - c);
+    return ratio;
 }
 
 INLINE F NAME(gelu)(F x) {
     const F t = LEAST(K(GD_GELU_END_F32), ABS(x));
-    F rest, p, n, c = NAME(gelu_parts)(t, &rest, &p, &n);
-    const F y = t * c, low = FMA(t, rest, ROUNDED_AWAY(t, c, y)); /* t (c + rest) = y + low */
-    return NAME(positive)(x) - SCALE(y + FMA(y, p, FMA(low, p, low)), n);
+    F p, n, low, ratio = NAME(gelu_parts)(t, &low, &p, &n);
+    const F y = t * ratio, y_low = FMA(t, low, ROUNDED_AWAY(t, ratio, y));
+    return NAME(positive)(x) - SCALE(y + FMA(y, p, y_low), n);
 }
 
 /* Phi(x) + x phi(x), phi the density. */
 INLINE F NAME(gelu_slope)(F x) {
     const F t = LEAST(K(GD_GELU_END_F32), ABS(x));
-    F rest, p, n, c = NAME(gelu_parts)(t, &rest, &p, &n);
-    F y = FMA(t, K(-0.398942280f), c) + rest;
+    F p, n, low, y = NAME(gelu_parts)(t, &low, &p, &n);
+    y = FMA(t, K(-0.398942280f), y) + low;
     y = SCALE(FMA(y, p, y), n);
     return PICK(LESS(x, K(0.0f)), y, K(1.0f) - y);
 }
 
-/* t e / (1 + e) for e = 2^n (1 + p): a quotient that is put right by what the roundings of both sides left. */
+/* t e / (1 + e) for e = 2^n (1 + p): a quotient that is put right by what its roundings left. */
 INLINE F NAME(gated_rest)(F t, F p, F n) {
     const F e = SCALE(p + K(1.0f), n), sum = e + K(1.0f), sum_low = e - (sum - K(1.0f));
-    const F top = FMA(t, p, t), top_low = FMA(t, p, t - top);
-    const F inverse = K(1.0f) / sum, y = top * inverse;
+    const F top = FMA(t, p, t), top_low = FMA(t, p, t - top), inverse = K(1.0f) / sum, y = top * inverse;
     return SCALE(FMA(FMA(-y, sum_low, top_low + LEFT(top, y, sum)), inverse, y), n);
 }
 
@@ -147,35 +149,47 @@ INLINE F NAME(gated_slope)(F x, F t, F p, F n, F dz) {
     return PICK(LESS(x, K(0.0f)), y, K(1.0f) - y);
 }
 
+/* -t (A + B t^2) = n ln2 + r for 0 <= t <= GD_GELU_TANH_END_F32: the exponent of gelu's tanh form, in two floats
+ * because it reaches 100. */
+INLINE F NAME(gelu_tanh_reduced)(F t, F *n) {
+    const F square = t * t, square_low = ROUNDED_AWAY(t, t, square);
+    const F bend = square * K(GD_GELU_B_F32);
+    const F bend_low = FMA(square, K(GD_GELU_B_LO_F32), FMA(square_low, K(GD_GELU_B_F32), ROUNDED_AWAY(square, K(GD_GELU_B_F32), bend)));
+    const F sum = bend + K(GD_GELU_A_F32), part = sum - bend;
+    const F sum_low = ((bend - (sum - part)) + (K(GD_GELU_A_F32) - part)) + (bend_low + K(GD_GELU_A_LO_F32));
+    const F z = -t * sum, low = ROUNDED_AWAY(-t, sum, z);
+    return NAME(exp_reduced)(z, n) + FMA(-t, sum_low, low);
+}
+
 INLINE F NAME(gelu_tanh)(F x) {
     const F t = LEAST(K(GD_GELU_TANH_END_F32), ABS(x));
-    F n, r = NAME(gelu_exponent)(t, &n);
+    F n, r = NAME(gelu_tanh_reduced)(t, &n);
     return NAME(positive)(x) - NAME(gated_rest)(t, NAME(expm1_near)(r), n);
 }
 INLINE F NAME(gelu_tanh_slope)(F x) {
     const F t = LEAST(K(GD_GELU_TANH_END_F32), ABS(x));
-    F n, r = NAME(gelu_exponent)(t, &n);
-    const F dz = FMA(t * t, K(3.0f * (float)GD_GELU_B), K((float)GD_GELU_A));
+    F n, r = NAME(gelu_tanh_reduced)(t, &n);
+    const F dz = FMA(t * t, K(3.0f * GD_GELU_B_F32), K(GD_GELU_A_F32));
     return NAME(gated_slope)(x, t, NAME(expm1_near)(r), n, dz);
 }
 
 INLINE F NAME(silu)(F x) {
     const F t = LEAST(K(GD_SILU_END_F32), ABS(x));
-    F n, p = NAME(exp_parts)(-t, K(0.0f), &n);
+    F n, p = NAME(exp_parts)(-t, &n);
     return NAME(positive)(x) - NAME(gated_rest)(t, p, n);
 }
 INLINE F NAME(silu_slope)(F x) {
     const F t = LEAST(K(GD_SILU_END_F32), ABS(x));
-    F n, p = NAME(exp_parts)(-t, K(0.0f), &n);
+    F n, p = NAME(exp_parts)(-t, &n);
     return NAME(gated_slope)(x, t, p, n, K(1.0f));
 }
 
 /* log(1 + exp(beta x)) / beta; x where beta x is above the threshold. */
-INLINE F NAME(softplus)(F x, F beta, F threshold) {
+INLINE F NAME(softplus)(F x, F beta, F inverse, F threshold) {
     const F z = x * beta, t = ABS(z);
     const F low = PICK(LESS(t, K(128.0f)), ROUNDED_AWAY(x, beta, z), K(0.0f));
     const F negative = PICK(LESS(z, K(0.0f)), low, -low);
-    F n, p = NAME(exp_parts)(-LEAST(K(128.0f), t), negative, &n);
+    F n, p = NAME(expm1_near)(NAME(exp_reduced)(-LEAST(K(128.0f), t), &n) + negative);
     const F m = p + K(1.0f), e = SCALE(m, n), e_low = SCALE(p - (m - K(1.0f)), n);
     F q = FMA(K(GD_LOG1P_C9), e, K(GD_LOG1P_C8));
     q = FMA(q, e, K(GD_LOG1P_C7));
@@ -189,7 +203,7 @@ INLINE F NAME(softplus)(F x, F beta, F threshold) {
     const F curved = FMA(e * e, q, e_low * FMA(e, K(-0.485f), K(0.97f))); /* log(1+e) - e; the slope is about 1 / (1+e) */
     const F line = PICK(LESS(z, K(0.0f)), K(0.0f), z), sum = line + e, part = sum - line;
     const F sum_low = (line - (sum - part)) + (e - part); /* line + e = sum + sum_low, exactly */
-    return PICK(LESS(threshold, z), x, (sum + (sum_low + curved)) / beta);
+    return PICK(LESS(threshold, z), x, (sum + (sum_low + curved)) * inverse);
 }
 INLINE F NAME(softplus_slope)(F x, F beta, F threshold) {
     const F z = x * beta;

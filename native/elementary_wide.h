@@ -19,10 +19,3 @@ INLINE D DNAME(sin_near)(D x, DBITS quarter) {
     const D y = DPICK_BIT(bits, 1, cosine, sine);
     return DPICK_BIT(bits, 2, -y, y);
 }
-
-/* -t (A + B t^2) = n ln2 + r, whose exponential is the e of gelu's tanh form, for 0 <= t <= 12. */
-INLINE D DNAME(gelu_exponent)(D t, D *n) {
-    const D z = t * DFMA(t * t, DK(-GD_GELU_B), DK(-GD_GELU_A));
-    *n = DFMA(z, DK(1.4426950408889634), DK(0x1.8p52)) - DK(0x1.8p52);
-    return DFMA(*n, DK(-0.69314718055994531), z);
-}

@@ -49,6 +49,10 @@ GD_SCALAR float gd_f32_of_bits(uint32_t bits) {
 #define GD_EXP_MIN_F32 (-104.0f)      /* ... and is 0 after this */
 #define GD_GELU_A 1.5957691216057308  /* the tanh form is x sigmoid(x (A + B x^2)): A = 2 sqrt(2/pi), B = 0.044715 A */
 #define GD_GELU_B 0.071354816272600253
+#define GD_GELU_A_F32 0x1.988454p+0f
+#define GD_GELU_A_LO_F32 -0x1.857936p-25f
+#define GD_GELU_B_F32 0x1.2444f2p-4f
+#define GD_GELU_B_LO_F32 0x1.49b16ap-29f
 #define GD_TANH_SMALL_F32 0.625f      /* below it tanh is a polynomial */
 #define GD_GELU_END_F32 14.99f        /* from here on gelu is x or 0 ... */
 #define GD_GELU_TANH_END_F32 12.0f    /* ... and its tanh form ... */
@@ -162,12 +166,6 @@ GD_SCALAR float gd_mantissa_f32(float x, float *e) {
 #define DPICK_BIT(bits, bit, a, b) (((bits) & (bit)) ? (a) : (b))
 
 #include "elementary_wide.h"
-
-GD_SCALAR float gd_gelu_exponent_f32(float t, float *n) {
-    double whole, r = gd_gelu_exponent_f64((double)t, &whole);
-    *n = (float)whole;
-    return (float)r;
-}
 
 #include "elementary.h"
 

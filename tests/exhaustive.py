@@ -24,8 +24,8 @@ from building import PROGRAMS, compile_with_library  # noqa: E402
 import gradino as gd  # noqa: E402
 
 FUNCTIONS = (
-    "exp", "expm1", "log", "log1p", "log2", "sin", "cos", "tanh", "sigmoid", "erf", "gelu", "gelu_tanh", "silu", "softplus", "sqrt", "rsqrt",
-    "reciprocal",
+    "exp", "expm1", "log", "log1p", "log2", "sin", "cos", "tanh", "sigmoid", "erf", "gelu", "gelu_tanh", "silu", "softplus", "sqrt",
+    "rsqrt", "reciprocal",
 )  # fmt: skip
 DOCUMENT = ROOT / "docs" / "accuracy.md"
 PARTS = 64  # pieces of the range: what processes take in turn
@@ -34,7 +34,7 @@ LIMIT = 2.0
 
 def program(folder: Path) -> Path:
     """The measuring program, built against the installed library."""
-    return compile_with_library(folder / "exhaustive", PROGRAMS / "exhaustive.c", "-O2")
+    return compile_with_library(folder / "exhaustive", PROGRAMS / "exhaustive.c", "-O3")
 
 
 def measure(binary: Path, function: str, first: int, count: int, step: int) -> dict[str, tuple[float, float]]:

@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include "../cpu.h"
 #include "../portable/elementwise.h"
 
 /* What the element types, called ps and pd as in the intrinsics, have for names. */
@@ -19,8 +20,20 @@ enum { GD_LANES_ps = 16, GD_LANES_pd = 8 };
 /* The first `left` lanes, 0 < left < all of them. */
 #define GD_FIRST_LANES(t, left) ((gd_lanes_##t)((1u << (left)) - 1u))
 
+/* A store that leaves the caches alone where the output is larger than they are: memory is then written without being
+ * read before. Tasks begin at multiples of a vector, so an aligned output is aligned for each. */
+#define GD_STORE_OR_STREAM(t, to, v)        \
+    do {                                    \
+        if (stream)                         \
+            _mm512_stream_##t(to, v);       \
+        else                                \
+            _mm512_storeu_##t(to, v);       \
+    } while (0)
+#define GD_END_STREAM \
+    if (stream) _mm_sfence()
+
 /* Stores of vectors, and of comparison results as bytes 0 and 1. */
-#define GD_STORE_values(t, to, v) _mm512_storeu_##t(to, v)
+#define GD_STORE_values(t, to, v) GD_STORE_OR_STREAM(t, to, v)
 #define GD_STORE_TAIL_values(t, to, lanes, v) _mm512_mask_storeu_##t(to, lanes, v)
 #define GD_STORE_flags(t, to, v) gd_store_flags_##t(to, v)
 #define GD_STORE_TAIL_flags(t, to, lanes, v) _mm_mask_storeu_epi8(to, lanes, _mm_maskz_set1_epi8(v, 1))
@@ -35,13 +48,14 @@ enum { GD_LANES_ps = 16, GD_LANES_pd = 8 };
     static void name(const gd_row_span *s) {                                       \
         declarations;                                                          \
         const int64_t n = s->n;                                                \
+        const bool stream = s->stream;                                         \
         gd_element_##t *o = (gd_element_##t *)(void *)s->data[0];              \
         const gd_element_##t *px = (const gd_element_##t *)(void *)s->data[1]; \
         for (int64_t row = 0; row < s->rows; row++) {                          \
             int64_t i = 0;                                                     \
             for (; i + GD_LANES_##t <= n; i += GD_LANES_##t) {                 \
                 const gd_vector_##t x = GD_LOAD(t, px);                        \
-                _mm512_storeu_##t(o + i, expression);                          \
+                GD_STORE_OR_STREAM(t, o + i, expression);                      \
             }                                                                  \
             if (i < n) {                                                       \
                 const gd_lanes_##t lanes = GD_FIRST_LANES(t, n - i);           \
@@ -51,6 +65,7 @@ enum { GD_LANES_ps = 16, GD_LANES_pd = 8 };
             o += s->row_step[0];                                               \
             px += s->row_step[1];                                              \
         }                                                                      \
+        GD_END_STREAM;                                                         \
     }
 
 #define GD_VECTOR_ROW2(t, store, x_full, x_tail, y_full, y_tail, expression) \
@@ -72,6 +87,7 @@ enum { GD_LANES_ps = 16, GD_LANES_pd = 8 };
     static void name(const gd_row_span *s) {                                                          \
         declarations;                                                                             \
         const int64_t n = s->n;                                                                   \
+        const bool stream = s->stream;                                                            \
         to *o = (to *)(void *)s->data[0];                                                         \
         const gd_element_##t *px = (const gd_element_##t *)(void *)s->data[1];                    \
         const gd_element_##t *py = (const gd_element_##t *)(void *)s->data[2];                    \
@@ -92,6 +108,7 @@ enum { GD_LANES_ps = 16, GD_LANES_pd = 8 };
             px += s->row_step[1];                                                                 \
             py += s->row_step[2];                                                                 \
         }                                                                                         \
+        GD_END_STREAM;                                                                            \
     }
 
 /* Runs a one-input loop on elements with any steps, a buffer at a time: for functions that have other
@@ -118,6 +135,16 @@ GD_EW_INLINE gd_loop *gd_vector_loop(const gd_args *a, gd_loop *f32, gd_loop *f6
     return dtype == GD_FLOAT32 ? f32 : dtype == GD_FLOAT64 ? f64 : NULL;
 }
 
+/* Whether an output is to be streamed: flat, aligned, larger than the last cache, and not one of the inputs. */
+enum { GD_STREAM_LEAST = 4 << 20 }; /* bytes; smaller ones are not even looked at */
+GD_EW_INLINE bool gd_streams(const gd_walk *w, int64_t count) {
+    const int64_t bytes = count * w->bytes[0];
+    if (bytes < GD_STREAM_LEAST || w->dims != 1 || (uintptr_t)w->span.data[0] % 64 != 0) return false;
+    for (int j = 1; j < w->operands; j++)
+        if (w->span.data[j] == w->span.data[0]) return false;
+    return bytes > gd_cache_sizes().l3;
+}
+
 /* Runs the loop of the inputs' dtype; false where there is none for it or for the strides. */
 GD_EW_SHARED bool gd_vector_elementwise1(const gd_args *a, gd_loop *f32, gd_loop *f64, int64_t tile) {
     gd_loop *const loop = gd_vector_loop(a, f32, f64);
@@ -125,6 +152,7 @@ GD_EW_SHARED bool gd_vector_elementwise1(const gd_args *a, gd_loop *f32, gd_loop
     gd_walk w;
     const int64_t count = gd_walk_begin(&w, a, 2);
     if (w.span.kind != GD_CONTIGUOUS) return false;
+    w.span.stream = gd_streams(&w, count);
     gd_walk_run(&w, count, loop, tile);
     return true;
 }
@@ -135,6 +163,7 @@ GD_EW_SHARED void gd_vector_staged1(const gd_args *a, gd_loop *const loops[2], g
     const int64_t count = gd_walk_begin(&w, a, 2);
     const int dtype = a->in[0]->dtype;
     assert(dtype == GD_FLOAT32 || dtype == GD_FLOAT64);
+    w.span.stream = w.span.kind == GD_CONTIGUOUS && gd_streams(&w, count);
     gd_walk_run(&w, count, (w.span.kind == GD_CONTIGUOUS ? loops : staged)[dtype], tile);
 }
 
@@ -144,6 +173,7 @@ GD_EW_SHARED bool gd_vector_elementwise2(const gd_args *a, gd_loop *f32, gd_loop
     gd_walk w;
     const int64_t count = gd_walk_begin(&w, a, 3);
     if (w.span.kind == GD_STRIDED || w.span.kind == (GD_A_SCALAR | GD_B_SCALAR)) return false;
+    w.span.stream = gd_streams(&w, count);
     gd_walk_run(&w, count, loop, tile);
     return true;
 }

@@ -111,7 +111,10 @@ SLOPE_F32(silu_bwd, , gd_silu_slope_ps512(y))
 #define CURVE                                                  \
     const __m512 beta = _mm512_set1_ps((float)s->attr->f[0]); \
     const __m512 threshold = _mm512_set1_ps((float)s->attr->f[1])
-GD_VECTOR_LOOP1(softplus_ps, ps, CURVE, gd_softplus_ps512(x, beta, threshold))
+#define CURVE_AND_INVERSE \
+    CURVE;                \
+    const __m512 inverse = _mm512_div_ps(ONE(ps), beta)
+GD_VECTOR_LOOP1(softplus_ps, ps, CURVE_AND_INVERSE, gd_softplus_ps512(x, beta, inverse, threshold))
 void gd_softplus_avx512(const gd_args *a) {
     if (!gd_vector_elementwise1(a, softplus_ps, NULL, GD_TILE_HEAVY)) gd_softplus_avx2(a);
 }

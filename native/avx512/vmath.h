@@ -74,14 +74,6 @@ GD_VMATH __m512 gd_mantissa_ps512(__m512 x, __m512 *e) {
 
 #include "../elementary_wide.h"
 
-GD_VMATH __m512 gd_gelu_exponent_ps512(__m512 t, __m512 *n) {
-    const gd_wide512 wide = gd_widen_ps512(t);
-    __m512d low_n, high_n;
-    const __m512d low = gd_gelu_exponent_pd512(wide.low, &low_n), high = gd_gelu_exponent_pd512(wide.high, &high_n);
-    *n = gd_narrow_ps512(low_n, high_n);
-    return gd_narrow_ps512(low, high);
-}
-
 #include "../elementary.h"
 
 /* sin(x + quarter pi/2): through float64, and where |x| > GD_SIN_NEAR_F32 one by one through the library. */

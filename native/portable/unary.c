@@ -106,8 +106,9 @@ GATED(gelu_tanh)
 GATED(silu)
 
 #define CURVE(type) const type beta = (type)s->attr->f[0], threshold = (type)s->attr->f[1]
+#define CURVE_AND_INVERSE CURVE(float), inverse = 1.0f / beta
 #define SOFTPLUS_BWD(suffix) x == 0 ? 0 : x * gd_softplus_slope_##suffix(y, beta, threshold)
-GD_LOOP1_WITH(softplus_f32, float, float, CURVE(float), gd_softplus_f32(x, beta, threshold))
+GD_LOOP1_WITH(softplus_f32, float, float, CURVE_AND_INVERSE, gd_softplus_f32(x, beta, inverse, threshold))
 GD_LOOP1_WITH(softplus_f64, double, double, CURVE(double), gd_softplus_f64(x, beta, threshold))
 GD_ELEMENTWISE(softplus, 1, GD_TILE_HEAVY, softplus_f32, softplus_f64)
 GD_LOOP2_WITH(softplus_bwd_f32, float, float, CURVE(float), SOFTPLUS_BWD(f32))

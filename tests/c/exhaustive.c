@@ -2,11 +2,13 @@
  * Usage: exhaustive FUNCTION FIRST COUNT STEP. Prints, per instruction set: name, error in ULP, the worst input. */
 #include <gradino.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 16, ISAS = 3 };
+enum { CHUNK = 1 << 14, ISAS = 3 };
+static const double NEARLY_HALF = 0.49; /* from here on correctly rounded results are not looked at: theirs is at most 0.5 */
 
 /* ---- References: float64, from the C library. Where a limit is finite, infinities have it. -------------------- */
 
@@ -52,6 +54,14 @@ static double ulps(float got, double exact) {
     return fabs(value - exact) / ldexp(1.0, exponent - 24);
 }
 
+/* Whether a result is the exact value rounded correctly: that is most often so, and quickly seen. */
+static bool is_nearest(float got, float nearest) {
+    uint32_t a, b;
+    memcpy(&a, &got, sizeof a);
+    memcpy(&b, &nearest, sizeof b);
+    return a == b || (got != got && nearest != nearest);
+}
+
 static void stop(const char *what) {
     fprintf(stderr, "exhaustive: %s: %s\n", what, gd_last_error());
     exit(1);
@@ -75,6 +85,7 @@ int main(int count, char **words) {
 
     static float x[CHUNK], y[CHUNK];
     static double exact[CHUNK];
+    static float nearest[CHUNK];
     double worst[ISAS] = {0};
     float at[ISAS] = {0};
     uint64_t differ = 0; /* elements in which the last two sets, AVX2 and AVX-512, have other bits */
@@ -85,18 +96,23 @@ int main(int count, char **words) {
             const uint32_t bits = (uint32_t)(first + (done + (uint64_t)i) * step);
             memcpy(&x[i], &bits, sizeof bits);
             exact[i] = f->reference((double)x[i]);
+            nearest[i] = (float)exact[i];
         }
         const int64_t scope = gd_scope_enter_step();
         const gd_tensor t = gd_from_data(1, &n, GD_FLOAT32, x);
         for (int k = 0; k < isas; k++) {
             if (gd_set_isa(isa[k]) < 0) stop(isa[k]);
             if (gd_copy_out(f->run(t), y, n * 4) < 0) stop(f->name);
+            if (k == 2 && memcmp(y, before, (size_t)n * 4) == 0) { /* AVX-512 has AVX2's bits */
+                if (worst[1] > worst[2]) worst[2] = worst[1], at[2] = at[1];
+                break;
+            }
             for (int64_t i = 0; i < n; i++) {
+                if (k == 2) differ += !is_nearest(y[i], before[i]);
+                if (worst[k] > NEARLY_HALF && is_nearest(y[i], nearest[i])) continue;
                 const double error = ulps(y[i], exact[i]);
                 if (error > worst[k]) worst[k] = error, at[k] = x[i];
             }
-            if (k == 2)
-                for (int64_t i = 0; i < n; i++) differ += memcmp(&y[i], &before[i], 4) != 0 && !(isnan(y[i]) && isnan(before[i]));
             memcpy(before, y, sizeof y);
         }
         if (gd_scope_exit(scope) < 0) stop("leaving the arena");
