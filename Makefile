@@ -11,10 +11,10 @@ PARTS := setup.py pyproject.toml gradino/_version.py $(shell find native -name '
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test build bench exhaustive lint format sanitize tsan clean
+.PHONY: help demo test test-aarch64 build bench exhaustive lint format sanitize tsan clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
 
 demo: $(VENV)/with-demo ## build, install into .venv, train the character LSTM
 	$(BIN)/python examples/char_lstm.py
@@ -58,6 +58,9 @@ TSAN = LD_LIBRARY_PATH=$(CURDIR)/build/tsan LD_PRELOAD="$$(gcc -print-file-name=
 tsan: $(VENV)/with-test ## run the thread tests with the thread sanitizer
 	$(BIN)/python native/build.py --cc gcc --sanitize thread --out build/tsan
 	$(TSAN) setarch -R $(BIN)/pytest -q tests/test_threads.py tests/test_engine_threads.py tests/test_arena_scopes.py tests/test_sanitizers.py
+
+test-aarch64: $(VENV)/with-test ## build for aarch64 and run every op and the C programs under emulation
+	GRADINO_TEST_AARCH64=1 $(BIN)/pytest -q -rs tests/test_aarch64.py
 
 clean: ## remove what was built
 	rm -rf build dist out $(VENV) *.egg-info gradino/include gradino/*.so gradino/*.dylib

@@ -44,8 +44,15 @@ def bench(given: argparse.Namespace) -> str:
     from gradino.tools import bench as tool
     from gradino.tools import machine
 
-    threads = sorted({1, given.threads or machine.usable_cpus()})
     scale, seconds = (tool.SMALL, 0.0) if given.quick else (1.0, tool.SECONDS)
+    if given.plot:
+        from gradino.tools import roofline
+
+        picture = roofline.measure(given.threads or 1, scale, 0.0 if given.quick else roofline.SECONDS)
+        roofline.plot(picture, given.plot)
+        missing = f"; not placed: {', '.join(picture['unplaced'])}" if picture["unplaced"] else ""
+        return f"{given.plot}: {len(picture['ops'])} ops{missing}"
+    threads = sorted({1, given.threads or machine.usable_cpus()})
     result = tool.measure(threads, scale, seconds)
     return json.dumps(result, indent=2) if given.json else tool.as_text(result, threads)
 
@@ -77,9 +84,12 @@ def parsers() -> argparse.ArgumentParser:
         help="limits of this machine, and what kernels reach of them",
         description="Measures, in half a minute, what this machine can do at most and which share of it kernels reach.",
     )
-    command.add_argument("--threads", type=int, metavar="N", help="besides one thread (default: all processors)")
+    command.add_argument(
+        "--threads", type=int, metavar="N", help="besides one thread (default: all processors); of the picture (default: 1)"
+    )
     command.add_argument("--json", action="store_true", help="for programs")
     command.add_argument("--quick", action="store_true", help="small sizes, one look: to see that it works")
+    command.add_argument("--plot", type=Path, metavar="FILE", help="instead of the table a picture, .svg say: every op under the roofline")
     command.set_defaults(run=bench)
     return parser
 

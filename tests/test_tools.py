@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from building import check, clean_environment, run
 from completeness import table
@@ -14,7 +16,7 @@ from completeness import table
 import gradino as gd
 from gradino import config
 from gradino._lib import ffi, lib
-from gradino.tools import bench, info, machine, probe
+from gradino.tools import bench, info, machine, probe, roofline
 
 
 def gradino(*words: str, **environment: str) -> str:
@@ -159,3 +161,57 @@ def test_an_unknown_command_is_refused() -> None:
     for words in ([], ["nothing"], ["config"], ["bench", "--threads", "many"]):
         done = run([sys.executable, "-m", "gradino", *words])
         assert done.returncode == 2 and "usage" in done.stderr, done.stderr
+
+
+# ---- The roofline -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def placed() -> dict[str, object]:
+    return roofline.measure(1, bench.SMALL, 0.0)
+
+
+@pytest.mark.own_arenas
+def test_the_roofline_counts_work_and_bytes(placed) -> None:
+    ops = {p.name: p for p in placed["ops"]}
+    assert ops.keys() | set(placed["unplaced"]) == {row.name for row in table() if not row.view} | {"sgd", "adamw"}
+    assert not {row.name for row in table() if row.elementwise} & set(placed["unplaced"])
+    for p in placed["ops"]:
+        assert p.intensity > 0 and p.rate > 0 and math.isfinite(p.rate), p
+    n = 4096 // 64 * 2048
+    for name, intensity in (
+        ("add", 1 / 12),
+        ("neg", 1 / 8),
+        ("cast", 1 / 12),
+        ("exp", 20 / 8),
+        ("where", 1 / 13),
+        ("eq", 1 / 9),
+        ("sum", n / (4 * n + 4 * n / 2048)),
+        ("fill", 1 / 4),
+        ("matmul", 2 * 128**3 / (3 * 4 * 128**2)),
+        ("adamw", 14 / 28),
+    ):
+        assert ops[name].intensity == pytest.approx(intensity), name
+    assert {p.family for p in placed["ops"]} == set(roofline.COLOURS)
+
+
+@pytest.mark.own_arenas
+def test_the_picture_names_every_op(placed, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib draws the picture")
+    target = tmp_path / "roofline.svg"
+    roofline.plot(placed, target)
+    text = target.read_text(encoding="utf-8")
+    named = set(re.findall(r">\s*(\w+)\s*<", text))
+    assert {p.name for p in placed["ops"]} <= named
+    assert target.stat().st_size < 150_000
+
+
+def test_labels_are_moved_apart_and_not_far() -> None:
+    assert roofline.spread([0.0, 5.0, 9.0], 1.0) == [0.0, 5.0, 9.0]
+    assert roofline.spread([1.0, 1.0, 1.0], 1.0) == [0.0, 1.0, 2.0]
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        values = sorted(rng.uniform(0, 10, 30).tolist())
+        places = roofline.spread(values, 0.5)
+        assert all(b - a >= 0.5 - 1e-9 for a, b in zip(places, places[1:])), values
+        assert abs(np.mean(places) - np.mean(values)) < 1e-9
