@@ -4,14 +4,93 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
+from gradino._arguments import whole
+from gradino.errors import DTypeError, OutOfRangeError
 from gradino.nn.module import Module
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
+N = TypeVar("N", bound="_Numbered")
 
-class Sequential(Module):
+
+class _Numbered(Module):
+    """Modules in order, named by their numbers unless names were given."""
+
+    _modules: dict[str, Module]  # type: ignore[assignment]
+
+    def append(self: N, module: Module) -> N:
+        """Add a module at the end."""
+        self.register_module(str(len(self._modules)), _module(self, module))
+        return self
+
+    def extend(self: N, modules: Iterable[Module]) -> N:
+        """Add modules at the end."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self: N, index: int, module: Module) -> N:
+        """Add a module before ``index``; those after it are numbered anew."""
+        modules, at = list(self), whole(type(self).__name__, "index", index)
+        if not -len(modules) <= at <= len(modules):
+            raise self._out_of_range(at)
+        modules.insert(at, _module(self, module))
+        self._replace(modules)
+        return self
+
+    def pop(self, key: int) -> Module:
+        """Take a module out; those after it are numbered anew."""
+        module: Module = self._modules[self._name(key)]
+        del self[key]
+        return module
+
+    def _replace(self, modules: Iterable[Module]) -> None:
+        modules = list(modules)
+        for name in list(self._modules):
+            delattr(self, name)
+        self.extend(modules)
+
+    def _name(self, index: Any) -> str:
+        names, at = list(self._modules), whole(type(self).__name__, "index", index)
+        if not -len(names) <= at < len(names):
+            raise self._out_of_range(at)
+        return names[at]
+
+    def _out_of_range(self, index: int) -> IndexError:
+        return OutOfRangeError(f"{type(self).__name__}: index {index} is out of range: there are {len(self)} modules")
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(list(self._modules.values()))
+
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
+    @overload
+    def __getitem__(self: N, index: slice) -> N: ...
+    def __getitem__(self: N, index: int | slice) -> Module | N:
+        if isinstance(index, slice):
+            return self._part(list(self._modules.items())[index])
+        return self._modules[self._name(index)]
+
+    def _part(self: N, named: list[tuple[str, Module]]) -> N:
+        """A container of the same class with some of the modules."""
+        return type(self)(module for _, module in named)  # type: ignore[call-arg]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self.register_module(self._name(index), _module(self, module))
+
+    def __delitem__(self, index: int | slice) -> None:
+        names = list(self._modules)
+        for name in names[index] if isinstance(index, slice) else [self._name(index)]:
+            delattr(self, name)
+        self._replace(self)
+
+
+class Sequential(_Numbered):
     """Modules one after another: each takes the result of the one before.
 
     ``Sequential(a, b)`` names them ``"0"`` and ``"1"``, ``Sequential(OrderedDict(first=a, second=b))`` as given.
@@ -24,34 +103,13 @@ class Sequential(Module):
     )
     """
 
-    _modules: dict[str, Module]  # type: ignore[assignment]
-
     def __init__(self, *args: Module | Mapping[str, Module]) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], Mapping):
-            named: Iterable[tuple[str, Any]] = args[0].items()
+            for name, module in args[0].items():
+                self.register_module(name, _module(self, module))
         else:
-            named = ((str(i), module) for i, module in enumerate(args))
-        for name, module in named:
-            self._add(name, module)
-
-    def _add(self, name: str, module: Any) -> None:
-        if not isinstance(module, Module):
-            raise TypeError(f"Sequential: {module!r} is not a Module")
-        self.register_module(name, module)
-
-    def _renumber(self, modules: Iterable[Module]) -> None:
-        modules = list(modules)
-        for name in list(self._modules):
-            delattr(self, name)
-        for i, module in enumerate(modules):
-            self._add(str(i), module)
-
-    def _name(self, index: int) -> str:
-        names = list(self._modules)
-        if not -len(names) <= index < len(names):
-            raise IndexError(f"Sequential: index {index} is out of range: there are {len(names)} modules")
-        return names[index]
+            self.extend(args)  # type: ignore[arg-type]
 
     def forward(self, input: Any) -> Any:
         """Run all modules in order."""
@@ -59,65 +117,16 @@ class Sequential(Module):
             input = module(input)
         return input
 
-    def append(self, module: Module) -> Sequential:
-        """Add a module at the end."""
-        self._add(str(len(self._modules)), module)
-        return self
-
-    def extend(self, modules: Iterable[Module]) -> Sequential:
-        """Add modules at the end."""
-        for module in list(modules):
-            self.append(module)
-        return self
-
-    def insert(self, index: int, module: Module) -> Sequential:
-        """Add a module before ``index``; those after it are numbered anew."""
-        modules = list(self)
-        if not -len(modules) <= index <= len(modules):
-            raise IndexError(f"Sequential: index {index} is out of range: there are {len(modules)} modules")
-        if not isinstance(module, Module):
-            raise TypeError(f"Sequential: {module!r} is not a Module")
-        modules.insert(index, module)
-        self._renumber(modules)
-        return self
-
-    def pop(self, key: int) -> Module:
-        """Take a module out; those after it are numbered anew."""
-        module = self[key]
-        del self[key]
-        return module
+    def _part(self, named: list[tuple[str, Module]]) -> Sequential:
+        return type(self)(OrderedDict(named))
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
             return NotImplemented
         return Sequential(*self, *other)
 
-    def __len__(self) -> int:
-        return len(self._modules)
 
-    def __iter__(self) -> Iterator[Module]:
-        return iter(list(self._modules.values()))
-
-    @overload
-    def __getitem__(self, index: int) -> Module: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequential: ...
-    def __getitem__(self, index: int | slice) -> Module | Sequential:
-        if isinstance(index, slice):
-            return type(self)(OrderedDict(list(self._modules.items())[index]))
-        return self._modules[self._name(index)]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        self._add(self._name(index), module)
-
-    def __delitem__(self, index: int | slice) -> None:
-        names = list(self._modules)
-        for name in names[index] if isinstance(index, slice) else [self._name(index)]:
-            delattr(self, name)
-        self._renumber(self)
-
-
-class ModuleList(Module):
+class ModuleList(_Numbered):
     """Modules in a list, whose parameters belong to the model.
 
     >>> from gradino import nn
@@ -126,56 +135,9 @@ class ModuleList(Module):
     ['0.weight', '0.bias', '1.weight', '1.bias']
     """
 
-    _modules: dict[str, Module]  # type: ignore[assignment]
-
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
-        self.extend(modules or ())
-
-    def append(self, module: Module) -> ModuleList:
-        """Add a module at the end."""
-        self.register_module(str(len(self._modules)), _module("ModuleList", module))
-        return self
-
-    def extend(self, modules: Iterable[Module]) -> ModuleList:
-        """Add modules at the end."""
-        for module in list(modules):
-            self.append(module)
-        return self
-
-    def insert(self, index: int, module: Module) -> None:
-        """Add a module before ``index``; those after it are numbered anew."""
-        modules = list(self)
-        modules.insert(index, _module("ModuleList", module))
-        self._replace(modules)
-
-    def _replace(self, modules: list[Module]) -> None:
-        for name in list(self._modules):
-            delattr(self, name)
-        self.extend(modules)
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(list(self._modules.values()))
-
-    @overload
-    def __getitem__(self, index: int) -> Module: ...
-    @overload
-    def __getitem__(self, index: slice) -> ModuleList: ...
-    def __getitem__(self, index: int | slice) -> Module | ModuleList:
-        found = list(self)[index]
-        return ModuleList(found) if isinstance(found, list) else found
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        names = list(self._modules)
-        self.register_module(names[index], _module("ModuleList", module))
-
-    def __delitem__(self, index: int | slice) -> None:
-        modules = list(self)
-        del modules[index]
-        self._replace(modules)
+        self.extend(() if modules is None else modules)
 
 
 class ModuleDict(Module):
@@ -185,7 +147,7 @@ class ModuleDict(Module):
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()
-        self.update(modules or {})
+        self.update({} if modules is None else modules)
 
     def update(self, modules: Mapping[str, Module]) -> None:
         """Add modules or put them in the place of others."""
@@ -217,7 +179,7 @@ class ModuleDict(Module):
         return self._modules[name]
 
     def __setitem__(self, name: str, module: Module) -> None:
-        self.register_module(name, _module("ModuleDict", module))
+        self.register_module(name, _module(self, module))
 
     def __delitem__(self, name: str) -> None:
         if name not in self._modules:
@@ -225,7 +187,7 @@ class ModuleDict(Module):
         delattr(self, name)
 
 
-def _module(owner: str, value: object) -> Module:
+def _module(owner: Module, value: object) -> Module:
     if not isinstance(value, Module):
-        raise TypeError(f"{owner}: {value!r} is not a Module")
+        raise DTypeError(f"{type(owner).__name__}: {value!r} is not a Module")
     return value
