@@ -2,7 +2,7 @@
 """Matrix products of many shapes and layouts beside PyTorch, and their share of this machine's peak.
 
 Each product is first validated against float64, then the libraries take turns. The peak is that of fused
-multiply-adds of the instruction set in use, from a loop in registers (probe.c), with as many threads.
+multiply-adds of the instruction set in use, from a loop in registers, with as many threads.
 Thin products are limited by memory: there the ratio says more than the share.
 """
 
@@ -18,7 +18,6 @@ import compare
 import limits
 import machine
 import numpy as np
-import probe
 import report
 
 import gradino as gd
@@ -26,13 +25,18 @@ from gradino import config
 
 # m, k, n of (m, k) x (k, n)
 SHAPES = {
-    "large": ((512, 512, 512), (1024, 1024, 1024), (2048, 768, 768), (512, 3072, 768), (768, 2048, 768), (2048, 2048, 2048), (1000, 1000, 1000)),
-    "middle": ((64, 64, 64), (96, 96, 96), (128, 128, 128), (192, 192, 192), (256, 256, 256), (384, 384, 384), (128, 784, 512), (64, 512, 128), (257, 129, 65)),
-    "small": ((4, 4, 4), (16, 4, 16), (16, 16, 3), (16, 16, 16), (24, 24, 24), (32, 32, 32), (48, 48, 48), (64, 128, 10), (512, 2, 32), (13, 31, 17)),
-    "vector": ((1, 64, 64), (1, 512, 512), (1, 1024, 1024), (1, 768, 3072), (1, 4096, 4096), (64, 64, 1), (512, 512, 1), (1024, 1024, 1), (4096, 4096, 1), (2048, 768, 1)),
-    "thin": ((2, 1024, 1024), (4, 1024, 1024), (8, 768, 3072), (16, 1024, 1024), (32, 1024, 1024), (1024, 1024, 2), (1024, 1024, 3), (1024, 1024, 8),
-             (1024, 1024, 16), (4096, 64, 8), (2048, 768, 4), (768, 2048, 10)),
-    "deep": ((1024, 2, 1024), (1024, 8, 1024), (1024, 16, 1024), (16, 4096, 16), (64, 8192, 64), (4, 16384, 4), (1, 65536, 1), (512, 1, 512)),
+    "large": ((512, 512, 512), (1024, 1024, 1024), (2048, 768, 768), (512, 3072, 768), (768, 2048, 768), (2048, 2048, 2048),
+              (1000, 1000, 1000)),
+    "middle": ((64, 64, 64), (96, 96, 96), (128, 128, 128), (192, 192, 192), (256, 256, 256), (384, 384, 384), (128, 784, 512),
+               (64, 512, 128), (257, 129, 65)),
+    "small": ((4, 4, 4), (16, 4, 16), (16, 16, 3), (16, 16, 16), (24, 24, 24), (32, 32, 32), (48, 48, 48), (64, 128, 10),
+              (512, 2, 32), (13, 31, 17)),
+    "vector": ((1, 64, 64), (1, 512, 512), (1, 1024, 1024), (1, 768, 3072), (1, 4096, 4096), (64, 64, 1), (512, 512, 1),
+               (1024, 1024, 1), (4096, 4096, 1), (2048, 768, 1)),
+    "thin": ((2, 1024, 1024), (4, 1024, 1024), (8, 768, 3072), (16, 1024, 1024), (32, 1024, 1024), (1024, 1024, 2), (1024, 1024, 3),
+             (1024, 1024, 8), (1024, 1024, 16), (4096, 64, 8), (2048, 768, 4), (768, 2048, 10)),
+    "deep": ((1024, 2, 1024), (1024, 8, 1024), (1024, 16, 1024), (16, 4096, 16), (64, 8192, 64), (4, 16384, 4), (1, 65536, 1),
+             (512, 1, 512)),
 }  # fmt: skip
 LAYOUTS = ("ab", "aB", "Ab", "AB")  # capital: stored the other way round
 EFFORTS = {"normal": compare.Effort(1, 9, 0.012, 3), "long": compare.Effort(1, 15, 0.04, 3), "quick": compare.Effort(1, 2, 0.001, 1)}
@@ -99,8 +103,7 @@ def main() -> None:
         torch.set_num_threads(args.threads)
     gd.set_num_threads(args.threads)
     isa = config.get_isa()
-    peak, _ = limits.fma_peak(probe.require(), args.threads, isa)
-    peak /= 2 if args.dtype == "float64" else 1
+    peak = limits.fma_peak(args.threads, isa, args.dtype)
     shapes = [tuple(map(int, s.split("x"))) for s in args.shapes or ()] or [s for name in args.sets for s in SHAPES[name]]
     rows, effort = [], EFFORTS[args.effort]
     for shape in shapes:
@@ -117,7 +120,8 @@ def main() -> None:
     head = ["m x k x n", "layout", "time", "GFLOP/s", "of peak", *(["PyTorch takes", "lower quartile"] if torch else [])]
     print(report.table(head, rows))
     versions = [f"gradino {gd.__version__}", *([f"PyTorch {torch.__version__}"] if torch else [])]
-    print(f"\n{machine.cpu()[0]}, {isa}, peak {peak:.0f} GFLOP/s; {report.threads(args.threads)} each; {args.dtype}; {', '.join(versions)}.")
+    where = f"{machine.cpu()[0]}, {isa}, peak {peak:.0f} GFLOP/s"
+    print(f"\n{where}; {report.threads(args.threads)} each; {args.dtype}; {', '.join(versions)}.")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,8 @@
-/* probe.c - what this processor can do at most, and what calls of the library cost without Python.
+/* probe.c - what a memcpy and calls of the library cost without Python.
  * Built and loaded by probe.py. Every function returns the seconds that n repetitions took. */
 #include <gradino.h>
 #include <string.h>
 #include <time.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 double probe_copy(char *to, const char *from, int64_t bytes, int64_t n);
 double probe_update(float *p, float *m, float *v, const float *g, int64_t count, int64_t n);
@@ -15,33 +12,6 @@ static double now(void) {
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
-
-/* ---- Fused multiply-adds: 12 chains hide the latency of two units. lanes() says how many floats a vector has. */
-
-enum { CHAINS = 12 };
-static volatile float sink;
-
-#define DEFINE_FMA(name, isa, V, LANES, SET, FMA, FIRST)                  \
-    double probe_fma_##name(int64_t n);                                   \
-    __attribute__((target(isa))) double probe_fma_##name(int64_t n) {     \
-        V sum[CHAINS], x = SET(0.999f), y = SET(0.001f);                  \
-        for (int i = 0; i < CHAINS; i++) sum[i] = SET((float)i);          \
-        double start = now();                                             \
-        for (int64_t k = 0; k < n; k++)                                   \
-            for (int i = 0; i < CHAINS; i++) sum[i] = FMA(sum[i], x, y);  \
-        double seconds = now() - start;                                   \
-        for (int i = 1; i < CHAINS; i++) sum[0] = FMA(sum[i], x, sum[0]); \
-        sink = FIRST(sum[0]);                                             \
-        return seconds;                                                   \
-    }                                                                     \
-    int probe_lanes_##name(void);                                         \
-    int probe_lanes_##name(void) { return LANES * CHAINS; }
-#if defined(__x86_64__)
-#define MULTIPLY_ADD(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c) /* what the portable kernels have */
-DEFINE_FMA(portable, "sse2", __m128, 4, _mm_set1_ps, MULTIPLY_ADD, _mm_cvtss_f32)
-DEFINE_FMA(avx512, "avx512f", __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_cvtss_f32)
-DEFINE_FMA(avx2, "avx2,fma", __m256, 8, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_cvtss_f32)
-#endif
 
 /* ---- Memory */
 

@@ -101,7 +101,7 @@ ROWS: list[Row] = [
     Row("layer_norm {}", 2, norm(layer_norm)),
     Row("layer_norm, gradients, {}", 3, backward(lambda lib, x, p: layer_norm(lib.m.nn.functional, x, *p), norm_parameters)),
     Row("rms_norm {}", 2, norm(rms_norm)),
-    Row("rms_norm, gradients, {}", 3, backward(lambda lib, x, p: rms_norm(lib.m.nn.functional, x, *p), lambda lib: norm_parameters(lib)[:1])),
+    Row("rms_norm, gradients, {}", 3, backward(lambda lib, x, p: rms_norm(lib.m.nn.functional, x, *p), lambda m: norm_parameters(m)[:1])),
     Row("sum of all {}", 1, forward(lambda m, x: m.sum(x))),
     Row("sum, last of {}", 1, forward(lambda m, x: m.sum(x, -1))),
     Row("sum, first of {}", 1, forward(lambda m, x: m.sum(x, 0))),
@@ -199,8 +199,9 @@ def main() -> None:
     text = report.table(["", "gradino", "read and written", "of a copy", "PyTorch takes"], lines)
     name, flags = machine.cpu()
     text += (
-        f"\n\n{name}; {' '.join(flags)}; {report.threads(args.threads)}; a copy: {statistics.median(copies):.1f} GB/s; gradino {gd.__version__}, "
-        f"PyTorch {torch.__version__}; normal numbers of seed 0; medians of {args.rounds} rounds; load averages {machine.load()}.\n"
+        f"\n\n{name}; {' '.join(flags)}; {report.threads(args.threads)}; a copy: {statistics.median(copies):.1f} GB/s; "
+        f"gradino {gd.__version__}, PyTorch {torch.__version__}; normal numbers of seed 0; "
+        f"medians of {args.rounds} rounds; load averages {machine.load()}.\n"
     )
     print(text)
     if args.paste:

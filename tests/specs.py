@@ -243,12 +243,12 @@ NORMS = (
            cases=tuple(case(x, *p, shape=x[len(x) - n :]) for x, n in NORM_SHAPES for p in ((), *parameters(x[len(x) - n :]))),
            rows=lambda n, p=parameters: (case((n,), shape=(n,)), case((3, n), *p((n,))[-1], shape=(n,))),
            large=tuple(case(shape, *parameters(shape[1:])[-1], shape=shape[1:]) for shape in ((900, 150), (3, 50000), (20000, 7))),
-           errors=((gd.ShapeError, "normalized_shape", lambda f=getattr(F, name): f(ones(2, 3), 2)),
-                   (gd.ShapeError, "at least one", lambda f=getattr(F, name): f(ones(2, 3), ())),
-                   (gd.ShapeError, "weight has shape", lambda f=getattr(F, name): f(ones(2, 3), 3, ones(2))),
-                   (gd.ShapeError, "longer than", lambda f=getattr(F, name): f(ones(2, 3), (1, 1, 1, 2, 3))),
-                   (gd.DTypeError, "float", lambda f=getattr(F, name): f(ones(2, 3, dtype="int64"), 3)),
-                   (gd.DTypeError, "one dtype", lambda f=getattr(F, name): f(ones(2, 3), 3, ones(3, dtype="float64")))))
+           errors=((gd.ShapeError, "normalized_shape", lambda name=name: getattr(F, name)(ones(2, 3), 2)),
+                   (gd.ShapeError, "at least one", lambda name=name: getattr(F, name)(ones(2, 3), ())),
+                   (gd.ShapeError, "weight has shape", lambda name=name: getattr(F, name)(ones(2, 3), 3, ones(2))),
+                   (gd.ShapeError, "longer than", lambda name=name: getattr(F, name)(ones(2, 3), (1, 1, 1, 2, 3))),
+                   (gd.DTypeError, "float", lambda name=name: getattr(F, name)(ones(2, 3, dtype="int64"), 3)),
+                   (gd.DTypeError, "one dtype", lambda name=name: getattr(F, name)(ones(2, 3), 3, ones(3, dtype="float64")))))
       for name, ref, parameters in (
           ("layer_norm", r.layer_norm, lambda n: ((n, n), (n, None), (None, n))), ("rms_norm", r.rms_norm, lambda n: ((n,),)))),
     *(Spec(name=f"{name}_bwd", call=_norm_bwd(name, inputs, 2 + centred), ref=partial(r.norm_bwd, centred=centred), order=0, rtol=SUMMED,

@@ -158,8 +158,15 @@ def _same_training(ours: Any, theirs: Any, torch: Any, dtype: str, rng: Any) -> 
         assert_close(one, two.numpy().astype(np.float64), rtol=rtol, atol=rtol * 0.1, what=f"{type(ours).__name__}")
 
 
-@pytest.mark.parametrize("call", [lambda m, f: f.layer_norm(m.ones(2, 3), (2,)), lambda m, f: f.rms_norm(m.ones(2, 3), (2, 4)),
-                                  lambda m, f: f.layer_norm(m.ones(2, 3), (3,), m.ones(2)), lambda m, f: f.layer_norm(m.ones(2, 3), ())])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, f: f.layer_norm(m.ones(2, 3), (2,)),
+        lambda m, f: f.rms_norm(m.ones(2, 3), (2, 4)),
+        lambda m, f: f.layer_norm(m.ones(2, 3), (3,), m.ones(2)),
+        lambda m, f: f.layer_norm(m.ones(2, 3), ()),
+    ],
+)
 def test_what_pytorch_refuses_is_refused(call: Any) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is the peer that this needs")
     for m in (gd, torch):

@@ -13,12 +13,16 @@ from gradino import nn, optim
 from gradino.nn import functional as F
 from gradino.nn.utils import rnn
 
-MODULES = ["Linear", "LSTMCell", "ReLU", "Dropout", "Softmax", "LogSoftmax", "Sequential", "CrossEntropyLoss", "MSELoss", "GELU", "SiLU", "Softplus", "Embedding", "LayerNorm", "RMSNorm"]
+MODULES = [
+    "Linear", "LSTMCell", "ReLU", "Dropout", "Softmax", "LogSoftmax", "Sequential", "CrossEntropyLoss", "MSELoss", "GELU", "SiLU",
+    "Softplus", "Embedding", "LayerNorm", "RMSNorm",
+]  # fmt: skip
 METHODS = [n for n, f in vars(nn.Module).items() if n[0] != "_" and callable(f) and hasattr(torch.nn.Module, n)]
 OPTIMIZERS = ["SGD", "Adam", "AdamW"]
 SCHEDULES = [n for n in optim.lr_scheduler.__all__ if n != "WarmupCosineLR"]  # that one is ours alone
 STEPS = ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"]
-FUNCTIONS = [n for n in F.__all__ if n not in ("gelu", "linear", "one_hot", "sigmoid", "softplus", "tanh")]  # those are built in C++ there, without a signature
+BUILT_IN_CPP = ("gelu", "linear", "one_hot", "sigmoid", "softplus", "tanh")  # without a signature there
+FUNCTIONS = [n for n in F.__all__ if n not in BUILT_IN_CPP]
 AUTOGRAD = ["grad", "backward", "gradcheck", "gradgradcheck"]
 RNN = [n for n in rnn.__all__ if n != "PackedSequence"]
 
