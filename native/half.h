@@ -5,6 +5,14 @@
 
 #include "scalar.h"
 
+/* Contiguous runs of dtype GD_BFLOAT16 or GD_FLOAT16, to and from float32 (cast.c). */
+typedef void gd_narrow_half(uint16_t *to, const float *from, int64_t n, int dtype);
+typedef void gd_widen_half(float *to, const uint16_t *from, int64_t n, int dtype);
+#pragma GCC visibility push(hidden)
+gd_narrow_half gd_narrow_half_portable, gd_narrow_half_avx2, gd_narrow_half_avx512;
+gd_widen_half gd_widen_half_portable, gd_widen_half_avx2, gd_widen_half_avx512;
+#pragma GCC visibility pop
+
 /* The upper half of a float32. */
 GD_SCALAR float gd_f32_of_bf16(uint16_t h) { return gd_f32_of_bits((uint32_t)h << 16); }
 

@@ -1,5 +1,6 @@
 /* cast.c - casts between float32 and bfloat16 or float16, contiguous; all others are AVX2's.
  * The instruction for bfloat16 drops denormals, so that one is integer arithmetic. */
+#include "../half.h"
 #include "elementwise.h"
 
 enum { LANES = 16 };
@@ -53,6 +54,20 @@ WIDEN(f16)
     }
 NARROW(bf16)
 NARROW(f16)
+
+static gd_row_span run_of(void *to, const void *from, int64_t n) {
+    return (gd_row_span){.data = {to, (char *)(uintptr_t)from}, .n = n, .rows = 1, .step = {1, 1}, .kind = GD_CONTIGUOUS};
+}
+
+void gd_narrow_half_avx512(uint16_t *to, const float *from, int64_t n, int dtype) {
+    const gd_row_span s = run_of(to, from, n);
+    (dtype == GD_BFLOAT16 ? bf16_from_f32 : f16_from_f32)(&s);
+}
+
+void gd_widen_half_avx512(float *to, const uint16_t *from, int64_t n, int dtype) {
+    const gd_row_span s = run_of(to, from, n);
+    (dtype == GD_BFLOAT16 ? f32_from_bf16 : f32_from_f16)(&s);
+}
 
 void gd_cast_avx512(const gd_args *a) {
     static gd_loop *const widen[GD_DTYPES] = {[GD_BFLOAT16] = f32_from_bf16, [GD_FLOAT16] = f32_from_f16};

@@ -69,3 +69,17 @@ void GD_KERNEL(cast)(const gd_args *a) {
     if (loop) gd_elementwise1(a, loop, GD_TILE_LIGHT);
     else GD_KERNEL(copy)(a);
 }
+
+static gd_row_span run_of(void *to, const void *from, int64_t n) {
+    return (gd_row_span){.data = {to, (char *)(uintptr_t)from}, .n = n, .rows = 1, .step = {1, 1}, .kind = GD_CONTIGUOUS};
+}
+
+void GD_KERNEL(narrow_half)(uint16_t *to, const float *from, int64_t n, int dtype) {
+    const gd_row_span s = run_of(to, from, n);
+    (dtype == GD_BFLOAT16 ? bf16_from_f32 : f16_from_f32)(&s);
+}
+
+void GD_KERNEL(widen_half)(float *to, const uint16_t *from, int64_t n, int dtype) {
+    const gd_row_span s = run_of(to, from, n);
+    (dtype == GD_BFLOAT16 ? f32_from_bf16 : f32_from_f16)(&s);
+}
