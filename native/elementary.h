@@ -96,10 +96,11 @@ INLINE F NAME(sigmoid)(F x) {
                 LOOKUP(table, 4, i)), d, LOOKUP(table, 3, i)), d, LOOKUP(table, 2, i))
 
 INLINE F NAME(erf)(F x) {
-    const F t = LEAST(K(3.999f), ABS(x)), shifted = t + K(4.0f); /* from 3.92 on it is 1 */
+    const F t = LEAST_SIZE(K(3.999f), ABS(x)), shifted = t + K(4.0f); /* from 3.92 on it is 1 */
     const I i = INTERVAL(shifted, 4.0f, 19);
     const F d = t - LOOKUP(gd_erf_table, 0, i), p = PIECE(gd_erf_table, i, d);
-    return SIGNED(FMA(p, d, PICK(LESS(shifted, K(4.25f)), t, LOOKUP(gd_erf_table, 1, i))), x);
+    const F first = PICK(LESS(shifted, K(4.25f)), t, K(0.0f)); /* its constant in the table is 0; adding 0 is exact */
+    return SIGNED(FMA(p, d, first + LOOKUP(gd_erf_table, 1, i)), x);
 }
 
 /* ---- Activations ---------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ INLINE F NAME(gelu_parts)(F t, F *low, F *p, F *n) {
 }
 
 INLINE F NAME(gelu)(F x) {
-    const F t = LEAST(K(GD_GELU_END_F32), ABS(x));
+    const F t = LEAST_SIZE(K(GD_GELU_END_F32), ABS(x));
     F p, n, low, ratio = NAME(gelu_parts)(t, &low, &p, &n);
     const F y = t * ratio, y_low = FMA(t, low, ROUNDED_AWAY(t, ratio, y));
     return NAME(positive)(x) - SCALE(y + FMA(y, p, y_low), n);
@@ -128,7 +129,7 @@ INLINE F NAME(gelu)(F x) {
 
 /* Phi(x) + x phi(x), phi the density. */
 INLINE F NAME(gelu_slope)(F x) {
-    const F t = LEAST(K(GD_GELU_END_F32), ABS(x));
+    const F t = LEAST_SIZE(K(GD_GELU_END_F32), ABS(x));
     F p, n, low, y = NAME(gelu_parts)(t, &low, &p, &n);
     y = FMA(t, K(-0.398942280f), y) + low;
     y = SCALE(FMA(y, p, y), n);
@@ -219,6 +220,7 @@ INLINE F NAME(softplus_slope)(F x, F beta, F threshold) {
 #undef LESS
 #undef PICK
 #undef LEAST
+#undef LEAST_SIZE
 #undef MOST
 #undef ABS
 #undef SIGNED

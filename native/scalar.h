@@ -93,6 +93,14 @@ GD_SCALAR float gd_f32_of_bits(uint32_t bits) {
 /* 2^k for -126 <= k <= 127; anything for other k. */
 GD_SCALAR float gd_pow2_f32(int32_t k) { return gd_f32_of_bits(((uint32_t)k + 127u) << 23); }
 
+/* The least of a limit and a size x >= 0; NaN passes. By bits, because with a branch GCC knows a table's interval in one
+ * arm, makes the look-up conditional and does not vectorise. */
+GD_SCALAR float gd_least_size_f32(float limit, float x) {
+    const uint32_t a = gd_bits_of_f32(limit), b = gd_bits_of_f32(x);
+    const float least = gd_f32_of_bits(a < b ? a : b);
+    return x != x ? x : least;
+}
+
 /* The whole number n as an integer; anything for NaN. */
 GD_SCALAR int32_t gd_whole_f32(float n) {
     return (int32_t)(gd_bits_of_f32(n + GD_ROUND_F32) - gd_bits_of_f32(GD_ROUND_F32));
@@ -143,6 +151,7 @@ GD_SCALAR float gd_mantissa_f32(float x, float *e) {
 #define LESS(a, b) ((a) < (b))
 #define PICK(which, a, b) ((which) ? (a) : (b))
 #define LEAST(limit, x) ((x) > (limit) ? (limit) : (x))
+#define LEAST_SIZE(limit, x) gd_least_size_f32(limit, x)
 #define MOST(limit, x) ((x) < (limit) ? (limit) : (x))
 #define ABS(x) fabsf(x)
 #define SIGNED(magnitude, sign) copysignf(magnitude, sign)
@@ -152,8 +161,8 @@ GD_SCALAR float gd_mantissa_f32(float x, float *e) {
 #define LEFT(c, a, b) gd_left_f32(c, a, b)
 #define MANTISSA(x, e) gd_mantissa_f32(x, e)
 #define LOG_ENDS(x, y) gd_log_ends_f32(x, y)
-#define I uint32_t
-#define INTERVAL(x, first, shift) (((gd_bits_of_f32(x) - gd_bits_of_f32(first)) >> (shift)) & 15u)
+#define I int32_t
+#define INTERVAL(x, first, shift) (int32_t)(((gd_bits_of_f32(x) - gd_bits_of_f32(first)) >> (shift)) & 15u)
 #define LOOKUP(table, row, i) table[row][i]
 
 /* ... and for one float64. */

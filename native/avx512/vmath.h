@@ -50,6 +50,7 @@ GD_VMATH __m512 gd_mantissa_ps512(__m512 x, __m512 *e) {
 #define LESS(a, b) _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ)
 #define PICK(which, a, b) _mm512_mask_mov_ps(b, which, a)
 #define LEAST(limit, x) _mm512_min_ps(limit, x) /* the second operand passes where one is NaN */
+#define LEAST_SIZE(limit, x) _mm512_min_ps(limit, x)
 #define MOST(limit, x) _mm512_max_ps(limit, x)
 #define ABS(x) _mm512_abs_ps(x)
 #define SIGNED(magnitude, sign) gd_copysign_ps512(magnitude, sign)
