@@ -15,16 +15,19 @@ static int64_t take(int64_t *total, int64_t bytes) {
     return at;
 }
 
-/* Rows of a task: enough tasks for all workers, but each reads all weights, so no more than that. A row
- * has the same bits in any task, so this may depend on the number of threads. */
-static int64_t rows_of(int64_t B) {
+/* Rows of a task. Weights that stay in L2 are read as fast as they are used, and many small tasks even out
+ * threads of different speed. Others come from memory for every task and step: so fewer, but enough for all
+ * threads. A row has the same bits in any task, so this may depend on the number of threads. */
+enum { WEIGHTS_IN_L2 = 512 << 10 };
+static int64_t rows_of(int64_t B, int64_t weight_bytes) {
+    if (weight_bytes <= WEIGHTS_IN_L2) return GD_RNN_ROWS;
     const int64_t rows = ceil_div(ceil_div(B, gd_parallel_width()), GD_RNN_ROWS) * GD_RNN_ROWS;
     return rows < GD_RNN_ROWS ? GD_RNN_ROWS : rows > GD_RNN_MOST_ROWS ? GD_RNN_MOST_ROWS : rows;
 }
 
 gd_lstm_layout gd_lstm_layout_of(int64_t B, int64_t I, int64_t H, int dtype) {
     const int64_t esize = gd_dtype_bytes(dtype), blocks = ceil_div(H, GD_RNN_UNITS), longest = I > H ? I : H;
-    gd_lstm_layout q = {.rows = rows_of(B)};
+    gd_lstm_layout q = {.rows = rows_of(B, 4 * H * (I + H) * esize)};
     q.ih_bytes = ceil_div(gd_gemm_packed_bytes(I, GD_RNN_GATES, dtype), GD_ALIGN) * GD_ALIGN;
     q.hh_bytes = ceil_div(gd_gemm_packed_bytes(H, GD_RNN_GATES, dtype), GD_ALIGN) * GD_ALIGN;
     q.bias = take(&q.total, 4 * H * esize);
@@ -39,7 +42,7 @@ gd_lstm_layout gd_lstm_layout_of(int64_t B, int64_t I, int64_t H, int dtype) {
 
 gd_lstm_bwd_layout gd_lstm_bwd_layout_of(int64_t B, int64_t H, int dtype) {
     const int64_t esize = gd_dtype_bytes(dtype);
-    gd_lstm_bwd_layout q = {.rows = rows_of(B)};
+    gd_lstm_bwd_layout q = {.rows = rows_of(B, 4 * H * H * esize)};
     q.hh_bytes = ceil_div(gd_gemm_packed_bytes(4 * H, GD_RNN_COLUMNS, dtype), GD_ALIGN) * GD_ALIGN;
     q.w_hh = take(&q.total, ceil_div(H, GD_RNN_COLUMNS) * q.hh_bytes);
     q.zeros = take(&q.total, H * esize);

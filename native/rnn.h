@@ -7,7 +7,7 @@
 
 enum {
     GD_RNN_ROWS = 8,       /* a register tile of the AVX-512 product with A in place: rows are split by it */
-    GD_RNN_MOST_ROWS = 32, /* of one task: with more, a step's pre-activations and states leave L1 */
+    GD_RNN_MOST_ROWS = 32, /* of one task: more would share weights among more rows, but push their pre-activations out of L1 */
     GD_RNN_UNITS = 16,     /* hidden units whose four gates are computed together: their pre-activations stay in L1 */
     GD_RNN_GATES = 4 * GD_RNN_UNITS,
     GD_RNN_COLUMNS = 64,   /* columns of W_hh packed together for backward */
