@@ -33,3 +33,13 @@ def model_and_data(seed: int = 0, dtype: str = "float32") -> tuple[nn.Module, gd
         nn.Linear(6, 16, dtype=dtype), nn.Tanh(), nn.Linear(16, 16, dtype=dtype), nn.ReLU(), nn.Linear(16, 3, dtype=dtype)
     )
     return model, gd.tensor(rng.standard_normal((20, 6)), dtype=dtype), gd.tensor(rng.integers(0, 3, 20))
+
+
+def update(loss: gd.Tensor, opt: optim.Optimizer, fused: bool) -> None:
+    """One optimizer step for a loss, inside backward or in three calls after it."""
+    if fused:
+        loss.backward(optimizer=opt)
+    else:
+        loss.backward()
+        opt.step()
+        opt.zero_grad()

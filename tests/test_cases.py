@@ -66,28 +66,6 @@ def test_n08_nan_stays_at_every_position_and_length(dtype: str, isa: str) -> Non
             assert_close(got, want, what=f"{name}, length {n}, {dtype}, {isa}")
 
 
-@pytest.mark.parametrize(
-    "values, largest, smallest",
-    [
-        ([3, NAN, 1, 5], 1, 1),
-        ([NAN, 1, 2], 0, 0),
-        ([1, 2, NAN], 2, 2),
-        ([INF, NAN, -INF], 1, 1),
-        ([-1, -2, NAN], 2, 2),
-        ([NAN, NAN, NAN], 0, 0),
-        ([2, 5, 5, 1], 1, 3),
-    ],
-)
-def test_n08_argmax(values: list[float], largest: int, smallest: int, isa: str) -> None:
-    """The first NaN wins, then the first of equal values; the index is always in range."""
-    for dtype in ("float32", "float64"):
-        x = gd.tensor(values, dtype=dtype)
-        assert x.argmax().item() == x.max(0).indices.item() == largest, (values, dtype, isa)
-        assert x.argmin().item() == x.min(0).indices.item() == smallest, (values, dtype, isa)
-        column = x.unsqueeze(1).expand(len(values), 3)
-        assert column.argmax(0).tolist() == [largest] * 3 and column.argmin(0).tolist() == [smallest] * 3, (values, dtype, isa)
-
-
 # ---- N11: no flags that change other people's numbers ---------------------------------------------------------
 
 SUBNORMALS = """

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import assert_close, assert_same_bits
-from optim_cases import KINDS, model_and_data, one
+from optim_cases import KINDS, model_and_data, one, update
 
 import gradino as gd
 from gradino import nn, optim
@@ -72,12 +72,7 @@ def test_backward_with_optimizer_is_backward_step_zero_grad(kind: Any, options: 
                 hidden = model[:2](x)
                 out, (h, _) = lstm(gd.stack([hidden, hidden * 0.5]))
                 loss = F.cross_entropy(head(h[0]), y) + F.cross_entropy(head(out[0]), y)
-                if fused:
-                    loss.backward(optimizer=opt)
-                else:
-                    loss.backward()
-                    opt.step()
-                    opt.zero_grad()
+                update(loss, opt, fused)
         assert all(p.grad is None for p in parameters)
         ends.append(parameters)
     for k, (a, b) in enumerate(zip(*ends, strict=True)):
@@ -91,12 +86,7 @@ def test_backward_with_optimizer_and_gradients_from_before() -> None:
         a, b, c = one(1.0, 0.5), one(2.0, 0.25), one(3.0)
         opt = optim.SGD([a, b], lr=0.1)
         loss = a * c
-        if fused:
-            loss.backward(optimizer=opt)
-        else:
-            loss.backward()
-            opt.step()
-            opt.zero_grad()
+        update(loss, opt, fused)
         ends.append([a.item(), b.item(), c.item(), a.grad, b.grad, c.grad.item()])
     assert ends[0] == ends[1]
     a_after, b_after, *rest = ends[0]
@@ -112,12 +102,7 @@ def test_backward_with_optimizer_waits_for_detached_readers() -> None:
         opt = optim.SGD([w, x], lr=0.1)
         for _ in range(3):
             loss = (w * w) * 1.0 + (x * w.detach()) * 1.0 + x.detach() * w
-            if fused:
-                loss.backward(optimizer=opt)
-            else:
-                loss.backward()
-                opt.step()
-                opt.zero_grad()
+            update(loss, opt, fused)
         ends.append((w.item(), x.item()))
     assert ends[0] == ends[1]
 
@@ -131,12 +116,7 @@ def test_backward_with_optimizer_outside_any_step_arena() -> None:
         with gd.permanent_arena():
             for t in range(4):
                 loss = (p * p).sum() * (4.0 - t)
-                if fused:
-                    loss.backward(optimizer=opt)
-                else:
-                    loss.backward()
-                    opt.step()
-                    opt.zero_grad()
+                update(loss, opt, fused)
                 gd.full((8,), 1e9, dtype=gd.float64)
         ends.append(p.item())
     assert ends[0] == ends[1]

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from gradino import dtypes
 from gradino._lib import check, lib
 from gradino.arena import step_arena
 from gradino.devices import need_cpu
-from gradino.errors import GradinoError
+from gradino.errors import DTypeError, GradinoError
+from gradino.nn._state import IncompatibleKeys, foreign_array
 from gradino.nn.parameter import Buffer, Parameter, as_buffer
 from gradino.tensor import Tensor
 
 __all__ = ["Module"]
 
 M = TypeVar("M", bound="Module")
-
-
-class IncompatibleKeys(NamedTuple):
-    """What ``load_state_dict(strict=False)`` did not find, and what it found too much."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
 class Module:
@@ -213,18 +202,19 @@ class Module:
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name."""
-        path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._parameters.get(name)
-        if found is None:
-            raise AttributeError(f"{type(self).__name__} has no parameter {target!r}")
-        return found
+        return self._get("_parameters", "parameter", target)  # type: ignore[no-any-return]
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer of a dotted name."""
+        return self._get("_buffers", "buffer", target)  # type: ignore[no-any-return]
+
+    def _get(self, registry: str, what: str, target: str) -> Any:
+        if not isinstance(target, str):
+            raise DTypeError(f"get_{what}: the name must be a str, got {type(target).__name__}")
         path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._buffers.get(name)
+        found = self.get_submodule(path).__dict__[registry].get(name)
         if found is None:
-            raise AttributeError(f"{type(self).__name__} has no buffer {target!r}")
+            raise AttributeError(f"{type(self).__name__} has no {what} {target!r}")
         return found
 
     def apply(self: M, fn: Callable[[Module], None]) -> M:
@@ -339,7 +329,7 @@ class Module:
             problems.append(f"Unexpected key(s) in state_dict: {', '.join(map(repr, unexpected))}.")
         if strict and missing:
             problems.append(f"Missing key(s) in state_dict: {', '.join(map(repr, missing))}.")
-        values = {name: _array(state_dict[name]) for name in own if name in state_dict}
+        values = {name: foreign_array(state_dict[name]) for name in own if name in state_dict}
         for name, value in values.items():
             if tuple(value.shape) != own[name].shape:
                 problems.append(f"size mismatch for {name}: the state_dict has {tuple(value.shape)}, the module {own[name].shape}.")
@@ -389,18 +379,3 @@ def _target_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dtypes.dtype
             dtype = arg
     need_cpu("to", device)
     return None if dtype is None else dtypes.resolve(dtype)
-
-
-def _array(value: Any) -> Any:
-    """A tensor or NumPy array of a value that may come from another library."""
-    import numpy as np
-
-    if isinstance(value, Tensor):
-        return value
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        try:
-            value = value.numpy()
-        except TypeError:  # a dtype that NumPy lacks, bfloat16
-            value = value.float().numpy()
-    return np.asarray(value)
