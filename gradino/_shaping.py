@@ -117,7 +117,8 @@ class Shaping:
             for d in sorted((d % n if -n <= d < n else d for d in sizes(dim, "squeeze")), reverse=True):
                 result = result.squeeze(d)
             return result
-        return call("squeeze", lib.gd_squeeze, self._h, 0 if dim is None else dim, dim is None)
+        result = call("squeeze", lib.gd_squeeze, self._h, 0 if dim is None else dim, dim is None)
+        return self if result._h == self._h else result
 
     def unsqueeze(self: Tensor, dim: int) -> Tensor:
         """With a new dimension of size 1."""

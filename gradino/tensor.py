@@ -24,7 +24,20 @@ __all__ = ["Tensor"]
 
 _COPY = op_id("copy")
 _NONE = lib.GD_ABSENT
+_ARENA = 1023 << 26  # bits of a handle that say which arena; 0 is the permanent one
 _INFO = ffi.typeof("gd_tensor_info *")
+
+
+class _Kept:
+    """Gives the place of a kept tensor back; held by the one object that stands for it."""
+
+    __slots__ = ("_h",)
+
+    def __init__(self, handle: int) -> None:
+        self._h = handle
+
+    def __del__(self) -> None:
+        lib.gd_parameter_abandon(self._h)  # a graph or a view may still need it
 
 
 class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
@@ -37,7 +50,7 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
     __array_ufunc__ = None  # NumPy leaves `array * tensor` to __rmul__
     __array_priority__ = 1000
     _h: int
-    _owner: Tensor  # set where another object must stay alive: by Parameter.detach
+    _owner: Any  # what must live as long: the parameter of a detached one, what gives a kept one back
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         self._h = from_data(data, dtype)
@@ -249,7 +262,10 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
 
     def keep(self) -> Tensor:
         """A copy without history in the enclosing arena, for a value that outlives the current step."""
-        return wrap(lib.gd_keep(self._h, 0))
+        kept = wrap(lib.gd_keep(self._h, 0))
+        if not kept._h & _ARENA:
+            kept._owner = _Kept(kept._h)
+        return kept
 
     # ---- copies and dtypes ----------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
  * again, whatever happens to the tensor, its arena or its parameter. */
 #include <stdlib.h>
 
-#include "engine.h"
+#include "kept.h"
 
 static char *round_down(char *p) { return (char *)((uintptr_t)p & ~(uintptr_t)(GD_ALIGN - 1)); }
 static char *round_up(char *p) { return round_down(p + GD_ALIGN - 1); }
@@ -32,6 +32,7 @@ gd_export *gd_export_open(gd_tensor t) {
     gd_node *storage = gd_storage(n);
     gd_arena *a = gd_arena_by_handle(storage->self);
     gd_arena_lock(a);
+    storage->flags &= (uint16_t)~GD_KEPT; /* its bytes are the caller's, too: it stays */
     if (e->end > e->start && e->start >= a->data.base && e->start < a->data.base + a->data.reserved) {
         e->arena = a;
         insert(a, e);

@@ -1,6 +1,6 @@
 /* param.c - parameters: tensors in the slabs, with gradient and moments beside them; their end, which waits for
  * views and graphs; and .grad of any tensor. */
-#include "engine.h"
+#include "kept.h"
 
 /* Both guarded by the slabs' lock. */
 static gd_param *spare; /* records of freed parameters, with their nodes */
@@ -114,6 +114,11 @@ static void free_abandoned(void) {
 }
 
 gd_status gd_parameter_abandon(gd_tensor parameter) {
+    gd_node *kept = gd_node_peek(parameter);
+    if (kept && kept->flags & GD_KEPT) {
+        gd_kept_give_up(parameter);
+        return GD_OK;
+    }
     gd_node *n = parameter_of(parameter);
     if (!n) return gd_last_status();
     gd_param *p = n->param;

@@ -1,6 +1,6 @@
 /* record.c - running an op: shape rule, memory, kernel, and the graph node that remembers it. */
 #include "cpu.h"
-#include "engine.h"
+#include "kept.h"
 #include "thread.h"
 
 void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr) {
@@ -74,6 +74,7 @@ static void remember(gd_node *n, int op, const gd_tensor *in, gd_node *const *no
         n->in_version[k] = storage ? storage->version & ~GD_TRACKED : 0;
         if (nodes[k] && nodes[k]->flags & GD_REQUIRES_GRAD) n->in_version[k] |= GD_TRACKED;
         if (storage && storage->param) gd_param_used(storage->param, n);
+        if (storage && storage->flags & GD_KEPT) gd_kept_used(storage, n->self);
     }
     n->attr = *attr;
     n->op = (int16_t)op;
@@ -115,7 +116,9 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     bool recording = any_grad && gd_self()->grad_enabled && row->vjp;
     if (!a || allocate(a, &c, view, dest, recording && nin > GD_SMALL_IN ? nin : 0, outs, &workspace, &after) < 0) return 0;
     if (view) {
+        gd_node *storage = gd_storage(nodes[0]);
         outs[0]->base = nodes[0]->base;
+        if (storage && storage->flags & GD_KEPT) gd_kept_used(storage, outs[0]->self);
     } else {
         gd_view *out_views[GD_MAX_OUT];
         for (int k = 0; k < c.nout; k++) out_views[k] = &outs[k]->v;

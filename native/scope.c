@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "engine.h"
+#include "kept.h"
 
 _Thread_local gd_thread *gd_thread_self __attribute__((tls_model("initial-exec")));
 
@@ -222,7 +222,7 @@ gd_tensor gd_keep(gd_tensor h, int64_t scope) {
     gd_arena *target = at > 0 ? t->scopes[at - 1].arena : gd_arena_permanent();
     gd_view like = n->v;
     if (gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "keep") < 0) return 0;
-    gd_node *kept = gd_node_new(target, &like);
+    gd_node *kept = target == gd_arena_permanent() ? gd_kept_new(&like) : gd_node_new(target, &like);
     if (!kept) return 0;
     gd_copy_view(&kept->v, &n->v);
     return kept->self;

@@ -148,7 +148,7 @@ class Dropout(Module):
     def forward(self, input: Tensor) -> Tensor:
         """The result has the input's shape; in evaluation it is the input."""
         refuse_input("Dropout", input)
-        return wrap(lib.gd_dropout(input._h, self.p, self.training)) if self.training else input
+        return wrap(lib.gd_dropout(input._h, self.p, self.training)) if self.training and self.p else input
 
     def extra_repr(self) -> str:
         """The probability."""

@@ -150,7 +150,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """Zeroes elements with probability ``p`` and scales the rest by ``1/(1-p)``, in training only."""
     refuse_inplace("dropout", inplace)
     refuse_input("dropout", input)
-    return wrap(lib.gd_dropout(input._h, probability("dropout", "p", p), bool(training)))
+    result = wrap(lib.gd_dropout(input._h, probability("dropout", "p", p), bool(training)))
+    return input if result._h == input._h else result
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
