@@ -6,9 +6,9 @@
 #include "gemm_blocks.h"
 #include "thread.h"
 
-/* Packed A is read once per group of columns, so it may be a little larger than a core's L2; packed B
- * should stay in the last level beside what other cores do. Bounds: what is known to work well. */
-enum { A_LEAST = 1 << 19, A_MOST = 1 << 21, B_LEAST = 1 << 20, B_MOST = 1 << 22, L3_SHARE = 8 };
+/* Packed A is read once per group of columns, so it should stay in a core's L2, beside such a group of B; packed
+ * B in the last level, beside what other cores do. Bounds: what is known to work well. */
+enum { A_LEAST = 1 << 18, A_MOST = 1 << 21, B_LEAST = 1 << 20, B_MOST = 1 << 22, L3_SHARE = 8 };
 
 static inline int64_t clamp(int64_t x, int64_t least, int64_t most) {
     return gemm_max(least, gemm_min(x, most));
@@ -21,7 +21,7 @@ static inline int64_t part(int64_t size, int64_t limit, int64_t step) {
 
 gemm_plan gd_gemm_plan(int64_t m, int64_t n, int64_t k, int64_t esize) {
     const gd_caches caches = gd_cache_sizes();
-    const int64_t a_most = clamp(2 * caches.l2, A_LEAST, A_MOST), b_most = clamp(caches.l3 / L3_SHARE, B_LEAST, B_MOST);
+    const int64_t a_most = clamp(caches.l2 * 2 / 3, A_LEAST, A_MOST), b_most = clamp(caches.l3 / L3_SHARE, B_LEAST, B_MOST);
     const int64_t block = GD_GEMM_KC * esize, group = GEMM_GROUP / esize;
     const bool shares = m > GEMM_SHARED_ROWS, packs = m > GEMM_PACK_A_ROWS && n >= GEMM_PACK_A_COLUMNS;
     gemm_plan p = {.rows = m, .columns = n, .depth = k};

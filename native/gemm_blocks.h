@@ -14,10 +14,8 @@ enum {
     GEMM_PACK_A_COLUMNS = 96, /* ... and if each packed element is then used for as many columns */
 };
 
-/* Thin products: rows at once, columns of a chunk's accumulators (they stay in L1), k of one pass over them; bytes
- * that a dot fetches ahead, into L2 (lanes a power of two apart would push each other out of L1). */
-enum { THIN_ROWS = 4, THIN_COLUMNS = 1024, STREAM_K = 8, DOT_AHEAD = 512 };
-#define FETCH_L2(address) __builtin_prefetch((address), 0, 2)
+/* Thin products: rows at once, columns of a chunk's accumulators (they stay in L1), k of one pass over them. */
+enum { THIN_ROWS = 4, THIN_COLUMNS = 1024, STREAM_K = 8 };
 
 /* Before a loop with a constant count, so that arrays of vectors become registers. */
 #if defined(__clang__)

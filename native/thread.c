@@ -25,7 +25,7 @@
 
 enum {
     STACK_BYTES = 8 << 20,
-    SPIN_NS = 8000, /* waking a sleeper costs about as much; longer would steal time from other processes */
+    SPIN_NS = 50000, /* waking a sleeper costs about as much in a virtual machine; longer would steal time from other processes */
     SPIN_CHECKS = 16, /* looks at the word between two looks at the clock */
 };
 

@@ -23,38 +23,31 @@ static inline int clip(int64_t n, int limit) {
 DEFINE_PACK_ROWS(float, f32, 16)
 DEFINE_PACK_ROWS(double, f64, 8)
 
-/* Lane i and lane i + 4, 8 k of each from k0 on, as one vector; k past ks are 0. */
-static inline __attribute__((always_inline)) __m512 two_lanes_f32(const float *src, int64_t lane_stride, const int lanes, const int i,
-                                                                  const int ks) {
-    const __mmask16 mask = (__mmask16)((1u << clip(ks, 8)) - 1);
-    const float *low = src + (i < lanes ? i : lanes - 1) * lane_stride, *high = src + (i + 4 < lanes ? i + 4 : lanes - 1) * lane_stride;
-    if (ks >= 8) return _mm512_mask_broadcast_f32x8(_mm512_castps256_ps512(_mm256_loadu_ps(low)), 0xff00, _mm256_loadu_ps(high));
-    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_maskz_loadu_ps((__mmask8)mask, low)), _mm256_maskz_loadu_ps((__mmask8)mask, high), 1);
-}
-
-/* 16 lanes x 16 k, k side by side in memory: r[j] = the lanes' k number j; k past ks are 0. Merging loads
- * do part of the transpose: shuffles are what limits it. */
+/* 16 lanes x 16 k, k side by side in memory: r[j] = the lanes' k number j; k past ks are 0. A lane's cache line
+ * is read once, so that lanes a large power of two apart, which collide in L1, cost nothing. */
 static inline __attribute__((always_inline)) void load_transposed_f32(const float *src, int64_t lane_stride, const int lanes,
                                                                       const int ks, __m512 r[16]) {
-    GEMM_UNROLL for (int h = 0; h < 2; h++) {
-        __m512 s[8], t[8];
-        GEMM_UNROLL for (int i = 0; i < 8; i++) /* lanes 0 1 2 3 with 4 5 6 7, 8 9 10 11 with 12 13 14 15 */
-            s[i] = two_lanes_f32(src + 8 * h, lane_stride, lanes, i < 4 ? i : i + 4, ks - 8 * h);
-        GEMM_UNROLL for (int i = 0; i < 8; i += 2) {
-            t[i] = _mm512_unpacklo_ps(s[i], s[i + 1]);
-            t[i + 1] = _mm512_unpackhi_ps(s[i], s[i + 1]);
+    __m512 s[16];
+    GEMM_UNROLL for (int i = 0; i < 16; i += 2) { /* pairs of lanes */
+        __m512 even = load_f32(src + (i < lanes ? i : lanes - 1) * lane_stride, ks);
+        __m512 odd = load_f32(src + (i + 1 < lanes ? i + 1 : lanes - 1) * lane_stride, ks);
+        s[i] = _mm512_unpacklo_ps(even, odd);
+        s[i + 1] = _mm512_unpackhi_ps(even, odd);
+    }
+    GEMM_UNROLL for (int i = 0; i < 16; i += 4) { /* r[i + j]: k = j, j + 4, j + 8, j + 12 of lanes i to i + 3 */
+        GEMM_UNROLL for (int j = 0; j < 2; j++) {
+            __m512d low = _mm512_castps_pd(s[i + j]), high = _mm512_castps_pd(s[i + j + 2]);
+            r[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+            r[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
         }
-        GEMM_UNROLL for (int i = 0; i < 8; i += 4) { /* s[i + j]: quarters k = j and j + 4 of four lanes, the same of the other four */
-            GEMM_UNROLL for (int j = 0; j < 2; j++) {
-                __m512d low = _mm512_castps_pd(t[i + j]), high = _mm512_castps_pd(t[i + j + 2]);
-                s[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
-                s[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
-            }
-        }
-        GEMM_UNROLL for (int j = 0; j < 4; j++) {
-            r[8 * h + j] = _mm512_shuffle_f32x4(s[j], s[4 + j], 0x88);
-            r[8 * h + 4 + j] = _mm512_shuffle_f32x4(s[j], s[4 + j], 0xdd);
-        }
+    }
+    GEMM_UNROLL for (int j = 0; j < 4; j++) { /* 4 x 4 transposes of quarters */
+        __m512 a = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x44), b = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xee);
+        __m512 c = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x44), d = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xee);
+        r[j] = _mm512_shuffle_f32x4(a, c, 0x88);
+        r[4 + j] = _mm512_shuffle_f32x4(a, c, 0xdd);
+        r[8 + j] = _mm512_shuffle_f32x4(b, d, 0x88);
+        r[12 + j] = _mm512_shuffle_f32x4(b, d, 0xdd);
     }
 }
 

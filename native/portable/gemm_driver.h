@@ -20,7 +20,7 @@
 /* Packing: rows of A by one task, and what stays on the calling thread (elements; some us). */
 enum { GEMM_PACK_TILES = 4, GEMM_PACK_ALONE = 1 << 15 };
 /* Register tiles above each other in one task: from the most down to one until there are enough tasks. */
-enum { GEMM_TASK_TILES = 8, GEMM_TASKS_PER_WORKER = 16 };
+enum { GEMM_TASK_TILES = 8, GEMM_TASKS_PER_WORKER = 32 };
 /* Tasks of fewer multiply-adds are not worth claiming. */
 enum { GEMM_TASK_LEAST = 1 << 17 };
 
@@ -92,6 +92,8 @@ static void cut(job *q, bool shares) {
         while (tiles > 1 && tiles * tile >= 2 * GEMM_TASK_LEAST &&
                gemm_ceil(q->m, tiles * q->step) * gemm_ceil(q->n, q->columns) < wanted) tiles /= 2;
         q->rows = tiles * q->step;
+        while (tiles == 1 && q->columns > q->width && q->rows * q->columns * q->k >= 2 * GEMM_TASK_LEAST &&
+               gemm_ceil(q->m, q->rows) * gemm_ceil(q->n, q->columns) < wanted) q->columns /= 2;
     }
     q->row_tasks = gemm_ceil(q->m, q->rows);
 }

@@ -10,7 +10,7 @@ static inline __attribute__((always_inline)) void TILE(stream_vector)(const int 
     GEMM_UNROLL for (int i = 0; i < mr; i++) sum[i] = first ? TILE(set1)(0) : TILE(load)(acc + i * THIN_COLUMNS, TILE_W);
     GEMM_UNROLL for (int q = 0; q < ks; q++) {
         TILE_V row = TILE(load)(mat + q * k_stride, lanes);
-        if (far) FETCH_L2(mat + (ks + q) * k_stride);
+        if (far) __builtin_prefetch(mat + (ks + q) * k_stride, 0, 2); /* into L2 */
         GEMM_UNROLL for (int i = 0; i < mr; i++) sum[i] = TILE(fma)(vx[i][q], row, sum[i]);
     }
     GEMM_UNROLL for (int i = 0; i < mr; i++) TILE(store)(acc + i * THIN_COLUMNS, sum[i], TILE_W);
@@ -65,17 +65,13 @@ static inline __attribute__((always_inline)) void TILE(dot_step)(const int mr, c
 }
 
 /* acc (mr x lanes) = x (mr x kb) mat (kb x lanes). One vector at a time: more lanes would be more streams from memory
- * than it likes, and transposing takes as long as the chain of multiply-adds. */
+ * than prefetchers follow, and transposing takes as long as the chain of multiply-adds. */
 static inline __attribute__((always_inline)) void TILE(dot)(const int mr, const int lanes, const TILE_T *x, int64_t x_rs, int64_t x_cs,
                                                             const TILE_T *mat, int64_t lane_stride, int64_t kb, TILE_T *acc) {
     TILE_V sum[THIN_ROWS];
     GEMM_UNROLL for (int i = 0; i < mr; i++) sum[i] = TILE(set1)(0);
-    for (; kb >= TILE_W; kb -= TILE_W, x += TILE_W * x_cs, mat += TILE_W) {
-        GEMM_UNROLL for (int i = 0; i < TILE_W; i++) {
-            if (i < lanes) FETCH_L2((const char *)(mat + i * lane_stride) + DOT_AHEAD);
-        }
+    for (; kb >= TILE_W; kb -= TILE_W, x += TILE_W * x_cs, mat += TILE_W)
         TILE(dot_step)(mr, TILE_W, lanes, x, x_rs, x_cs, mat, lane_stride, sum);
-    }
     if (kb > 0) TILE(dot_step)(mr, (int)kb, lanes, x, x_rs, x_cs, mat, lane_stride, sum);
     GEMM_UNROLL for (int i = 0; i < mr; i++) TILE(store)(acc + i * THIN_COLUMNS, sum[i], TILE_W);
 }
