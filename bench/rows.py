@@ -13,7 +13,7 @@ import ctypes
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,9 @@ import numpy as np
 import report
 
 import gradino as gd
-from gradino._lib import ffi, lib
+from gradino._core import wrap
+from gradino._lib import ffi, op_id
+from gradino._lib import lib as native
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 ELEMENTS = 1 << 24
@@ -55,17 +57,38 @@ def forward(function: Callable[[Any, Any], Any]) -> Callable[[Library], Callable
     return lambda lib: lambda: function(lib.m, lib.x)
 
 
-def backward(function: Callable[[Any, Any, Any], Any], inputs: Callable[[Library], list[Any]] = lambda lib: []) -> Any:
-    """The gradient alone: the forward pass was made before."""
+def backward(
+    function: Callable[[Any, Any, Any], Any], ours: Callable[..., Any], inputs: Callable[[Library], list[Any]] = lambda lib: []
+) -> Any:
+    """The gradient alone, the forward pass was made before: `ours` calls the op that backward records, as it does for
+    a tensor in the middle of a graph (the leaf's gradient would be a copy)."""
 
     def make(lib: Library) -> Callable[[], Any]:
-        x = lib.x.detach().requires_grad_()
-        others = [t.requires_grad_() for t in inputs(lib)]
-        y = function(lib, x, others)
+        x, others = lib.x.detach().requires_grad_(), inputs(lib)
+        y = function(lib, x, [t.requires_grad_() for t in others])
         g = lib.g.reshape(y.shape) if y.shape == x.shape else None
+        if lib.m is gd:
+            return lambda: ours(lib, y, *others)
         return lambda: lib.m.autograd.grad(y, [x, *others], g, retain_graph=True)[0]
 
     return make
+
+
+def op(name: str, *tensors: Any, i: Sequence[int] = ()) -> gd.Tensor:
+    """An op of the table by name."""
+    attributes = ffi.new("gd_attr *")
+    attributes.i[0 : len(i)] = list(i)
+    with gd.no_grad():
+        return wrap(native.gd_call(op_id(name), [0 if t is None else t._h for t in tensors], len(tensors), attributes))
+
+
+def output(y: gd.Tensor, k: int) -> gd.Tensor:
+    return wrap(native.gd_output(y._h, k))
+
+
+def entropy_slope(library: Library, y: gd.Tensor) -> gd.Tensor:
+    g = gd.ones(())
+    return op("cross_entropy_bwd", g, library.x, library.labels, None, output(y, 1), output(y, 2), i=(-100, 1))
 
 
 def norm_parameters(lib: Library) -> list[Any]:
@@ -89,19 +112,39 @@ def rms_norm(f: Any, x: Any, w: Any, *_: Any) -> Any:
     return f.rms_norm(x, (x.shape[-1],), w, 1e-6)
 
 
+def layer_norm_slopes(library: Library, y: gd.Tensor, w: gd.Tensor, b: gd.Tensor) -> gd.Tensor:
+    return op("layer_norm_bwd", library.g, library.x, w, output(y, 1), i=(1, 7))
+
+
+def rms_norm_slopes(library: Library, y: gd.Tensor, w: gd.Tensor) -> gd.Tensor:
+    return op("rms_norm_bwd", library.g, library.x, w, output(y, 1), i=(1, 3))
+
+
 ROWS: list[Row] = [
     Row("softmax, last of {}", 2, forward(lambda m, x: m.softmax(x, -1))),
     Row("softmax, first of {}", 2, forward(lambda m, x: m.softmax(x, 0)), (COLUMNS, ELEMENTS // COLUMNS)),
     Row("softmax, last of {}", 2, forward(lambda m, x: m.softmax(x, -1)), (ELEMENTS // 64, 64)),
-    Row("softmax, gradient, {}", 3, backward(lambda lib, x, _: lib.m.softmax(x, -1))),
+    Row("softmax, gradient, {}", 3, backward(lambda lib, x, _: lib.m.softmax(x, -1), lambda lib, y: op("softmax_bwd", lib.g, y, i=(3,)))),
     Row("log_softmax, last of {}", 2, forward(lambda m, x: m.log_softmax(x, -1))),
-    Row("log_softmax, gradient, {}", 3, backward(lambda lib, x, _: lib.m.log_softmax(x, -1))),
+    Row(
+        "log_softmax, gradient, {}",
+        3,
+        backward(lambda lib, x, _: lib.m.log_softmax(x, -1), lambda lib, y: op("log_softmax_bwd", lib.g, y, i=(3,))),
+    ),
     Row("cross_entropy {}", 1, lambda lib: lambda: lib.m.nn.functional.cross_entropy(lib.x, lib.labels)),
-    Row("cross_entropy, gradient, {}", 2, backward(lambda lib, x, _: lib.m.nn.functional.cross_entropy(x, lib.labels))),
+    Row("cross_entropy, gradient, {}", 2, backward(lambda lib, x, _: lib.m.nn.functional.cross_entropy(x, lib.labels), entropy_slope)),
     Row("layer_norm {}", 2, norm(layer_norm)),
-    Row("layer_norm, gradients, {}", 3, backward(lambda lib, x, p: layer_norm(lib.m.nn.functional, x, *p), norm_parameters)),
+    Row(
+        "layer_norm, gradients, {}",
+        3,
+        backward(lambda lib, x, p: layer_norm(lib.m.nn.functional, x, *p), layer_norm_slopes, norm_parameters),
+    ),
     Row("rms_norm {}", 2, norm(rms_norm)),
-    Row("rms_norm, gradients, {}", 3, backward(lambda lib, x, p: rms_norm(lib.m.nn.functional, x, *p), lambda m: norm_parameters(m)[:1])),
+    Row(
+        "rms_norm, gradients, {}",
+        3,
+        backward(lambda lib, x, p: rms_norm(lib.m.nn.functional, x, *p), rms_norm_slopes, lambda lib: norm_parameters(lib)[:1]),
+    ),
     Row("sum of all {}", 1, forward(lambda m, x: m.sum(x))),
     Row("sum, last of {}", 1, forward(lambda m, x: m.sum(x, -1))),
     Row("sum, first of {}", 1, forward(lambda m, x: m.sum(x, 0))),
@@ -182,7 +225,7 @@ def main() -> None:
         libc.memcpy(target.ctypes.data, source.ctypes.data, source.nbytes)
 
     def streamed() -> None:
-        lib.gd_probe(lib.GD_PROBE_COPY, ELEMENTS, ffi.from_buffer(target), ffi.from_buffer(source), ffi.NULL, taken)
+        native.gd_probe(native.GD_PROBE_COPY, ELEMENTS, ffi.from_buffer(target), ffi.from_buffer(source), ffi.NULL, taken)
 
     def copy() -> float:
         return min(seconds(memcpy), seconds(streamed))
@@ -200,8 +243,8 @@ def main() -> None:
     name, flags = machine.cpu()
     text += (
         f"\n\n{name}; {' '.join(flags)}; {report.threads(args.threads)}; a copy: {statistics.median(copies):.1f} GB/s; "
-        f"gradino {gd.__version__}, PyTorch {torch.__version__}; normal numbers of seed 0; "
-        f"medians of {args.rounds} rounds; load averages {machine.load()}.\n"
+        f"gradino {gd.__version__}, PyTorch {torch.__version__}; normal numbers of seed 0; medians of {args.rounds} rounds; "
+        f"load averages {machine.load()}.\n"
     )
     print(text)
     if args.paste:

@@ -295,7 +295,8 @@ static inline void gd_softmax_run_all(const gd_args *a, gd_softmax_rows *rows_f3
     r.stages = r.stage_bytes ? a->workspace : NULL;
     r.rows = x->dtype == GD_FLOAT32 ? rows_f32 : rows_f64;
     if (r.a.outputs * r.a.count == 0) return;
-    r.task_rows = r.a.outputs * r.a.count <= SERIAL ? r.a.outputs : r.a.count < TASK ? TASK / r.a.count : 1;
+    const int64_t task = r.stream ? 8 * TASK : TASK; /* a streamed task reads ahead but for its first row */
+    r.task_rows = r.a.outputs * r.a.count <= SERIAL ? r.a.outputs : r.a.count < task ? task / r.a.count : 1;
     if (r.out_step > 1) { /* whole panels, and several, so that one is read while the last is worked on */
         const int64_t most = r.a.outputs / GD_SOFTMAX_TASKS / r.panel * r.panel, several = GD_SOFTMAX_PANELS * r.panel;
         if (r.task_rows < most) r.task_rows = most < several ? most : several;

@@ -89,3 +89,16 @@ def test_changing_the_thread_count_changes_no_bit(rng: Any) -> None:
     finally:
         gd.set_num_threads(before)
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("width", [1024, 1003])
+def test_large_softmax_has_the_bits_of_small_ones(name: str, width: int, isa: str, rng: Any) -> None:
+    """Along either dimension; 16 MiB and more are written past the caches, and columns are worked on in panels."""
+    a = rng.standard_normal((4400, width), dtype=np.float32)
+    for dim, x in ((1, a), (0, np.ascontiguousarray(a.T))):
+        whole = getattr(gd.tensor(x), name)(dim)
+        for first in range(0, 4400, 1100):
+            part = (slice(first, first + 1100), slice(None))[:: 1 if dim else -1]
+            small = getattr(gd.tensor(np.ascontiguousarray(x[part])), name)(dim)
+            assert_same_bits(whole[part].contiguous(), small, what=f"{name} along {dim} of width {width}, from {first}, {isa}")

@@ -158,15 +158,15 @@ def _same_training(ours: Any, theirs: Any, torch: Any, dtype: str, rng: Any) -> 
         assert_close(one, two.numpy().astype(np.float64), rtol=rtol, atol=rtol * 0.1, what=f"{type(ours).__name__}")
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda m, f: f.layer_norm(m.ones(2, 3), (2,)),
-        lambda m, f: f.rms_norm(m.ones(2, 3), (2, 4)),
-        lambda m, f: f.layer_norm(m.ones(2, 3), (3,), m.ones(2)),
-        lambda m, f: f.layer_norm(m.ones(2, 3), ()),
-    ],
-)
+REFUSED = {
+    "too wide": lambda m, f: f.layer_norm(m.ones(2, 3), (2,)),
+    "too many": lambda m, f: f.rms_norm(m.ones(2, 3), (2, 4)),
+    "weight": lambda m, f: f.layer_norm(m.ones(2, 3), (3,), m.ones(2)),
+    "none": lambda m, f: f.layer_norm(m.ones(2, 3), ()),
+}
+
+
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
 def test_what_pytorch_refuses_is_refused(call: Any) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is the peer that this needs")
     for m in (gd, torch):

@@ -51,8 +51,8 @@ static inline void norm_fence(void) { _mm_sfence(); }
     }                                                                                                     \
     /* The next row's g and x are asked for. */                                                           \
     GD_VMATH V ask_dx_##name(const T *g, const T *x, V dx) {                                              \
-        GD_ASK(g);                                                                                        \
-        GD_ASK(x);                                                                                        \
+        GD_ASK_L2(g);                                                                                        \
+        GD_ASK_L2(x);                                                                                        \
         return dx;                                                                                        \
     }                                                                                                     \
     GD_VMATH V dx_##name(V gw, V xh, V scale, V a0, V a1) { return _mm512_mul_##S(scale, _mm512_fnmadd_##S(a1, xh, _mm512_sub_##S(gw, a0))); } \

@@ -122,6 +122,46 @@ static bool is_short(const gd_walk *w, int64_t width) {
 DEFINE_SHORT(f32, float, __m512, 16, ps, __mmask16)
 DEFINE_SHORT(f64, double, __m512d, 8, pd, __mmask8)
 
+/* ---- rows that leave the caches ------------------------------------------------------------------------------ */
+
+/* Contiguous rows of whole lines, of one block, whose output is streamed. */
+static bool is_streamed(const gd_softmax_run *r, int64_t width) {
+    return r->stream && r->out_step == 1 && r->a.red == 1 && r->a.red_stride[0] == 1 && r->a.count <= GD_BLOCK && r->a.count % width == 0 &&
+           (uintptr_t)r->out % 64 == 0;
+}
+
+/* The arithmetic of softmax_<name>. While the exponentials of a row are computed, the row before is written and the
+ * next one asked for: memory and arithmetic work at the same time. */
+#define DEFINE_STREAMED(name, T, V, W, S)                                                                 \
+    static void softmax_streamed_##name(const gd_softmax_run *r, int64_t from, int64_t last) {            \
+        _Alignas(64) T e[2][GD_BLOCK];                                                                    \
+        const int64_t n = r->a.count;                                                                     \
+        T *y = (T *)r->out + from * n;                                                                    \
+        V scale = _mm512_setzero_##S();                                                                   \
+        for (int64_t row = from; row <= last; row++) {                                                    \
+            T *now = e[row & 1];                                                                          \
+            const T *before = e[!(row & 1)];                                                              \
+            if (row == last) {                                                                            \
+                for (int64_t k = 0; k < n; k += W) _mm512_stream_##S(y + k - n, _mm512_mul_##S(_mm512_load_##S(before + k), scale)); \
+                break;                                                                                    \
+            }                                                                                             \
+            const T *x = (const T *)gd_walk_output(&r->a, row);                                           \
+            const V most = _mm512_set1_##S(row_max_##name(x, n));                                         \
+            V sum = _mm512_setzero_##S();                                                                 \
+            for (int64_t k = 0; k < n; k += W) {                                                          \
+                GD_ASK(x + k + n);                                                                        \
+                const V v = gd_exp_##S##512(_mm512_sub_##S(_mm512_loadu_##S(x + k), most));               \
+                _mm512_store_##S(now + k, v);                                                             \
+                sum = _mm512_add_##S(sum, v);                                                             \
+                if (row > from) _mm512_stream_##S(y + k - n, _mm512_mul_##S(_mm512_load_##S(before + k), scale)); \
+            }                                                                                             \
+            scale = _mm512_set1_##S((T)(1 / (double)gd_first_##S(gd_sum_##S(sum))));                      \
+            y += n;                                                                                       \
+        }                                                                                                 \
+    }
+DEFINE_STREAMED(f32, float, __m512, 16, ps)
+DEFINE_STREAMED(f64, double, __m512d, 8, pd)
+
 /* Rows first .. last; BACKWARD: there is a second input. */
 #define DEFINE_OP(op, name, T, W, S, MASK, BACKWARD)                                                      \
     static void op##_fast_##name(const gd_softmax_run *r, int64_t first, int64_t last, int worker) {      \
@@ -135,12 +175,24 @@ DEFINE_SHORT(f64, double, __m512d, 8, pd, __mmask8)
         for (int64_t row = first; row < last; row++)                                                      \
             op##_short_##name((const T *)a->x + row * a->kept_stride[0], (const T *)b->x + row * b->kept_stride[0], (T *)r->out + row * n, mask); \
     }
-#define DEFINE_KERNEL(op, BACKWARD)                                                                       \
+#define DEFINE_FAST(op, BACKWARD)                                                                         \
     DEFINE_OP(op, f32, float, 16, ps, __mmask16, BACKWARD)                                                \
-    DEFINE_OP(op, f64, double, 8, pd, __mmask8, BACKWARD)                                                 \
-    void gd_##op##_avx512(const gd_args *a) { gd_softmax_run_all(a, op##_fast_f32, op##_fast_f64); }
+    DEFINE_OP(op, f64, double, 8, pd, __mmask8, BACKWARD)
+DEFINE_FAST(softmax, false)
+DEFINE_FAST(log_softmax, false)
+DEFINE_FAST(softmax_bwd, true)
+DEFINE_FAST(log_softmax_bwd, true)
 
-DEFINE_KERNEL(softmax, false)
-DEFINE_KERNEL(log_softmax, false)
-DEFINE_KERNEL(softmax_bwd, true)
-DEFINE_KERNEL(log_softmax_bwd, true)
+static void softmax_rows_f32(const gd_softmax_run *r, int64_t first, int64_t last, int worker) {
+    if (is_streamed(r, 16)) softmax_streamed_f32(r, first, last);
+    else softmax_fast_f32(r, first, last, worker);
+}
+static void softmax_rows_f64(const gd_softmax_run *r, int64_t first, int64_t last, int worker) {
+    if (is_streamed(r, 8)) softmax_streamed_f64(r, first, last);
+    else softmax_fast_f64(r, first, last, worker);
+}
+
+void gd_softmax_avx512(const gd_args *a) { gd_softmax_run_all(a, softmax_rows_f32, softmax_rows_f64); }
+void gd_log_softmax_avx512(const gd_args *a) { gd_softmax_run_all(a, log_softmax_fast_f32, log_softmax_fast_f64); }
+void gd_softmax_bwd_avx512(const gd_args *a) { gd_softmax_run_all(a, softmax_bwd_fast_f32, softmax_bwd_fast_f64); }
+void gd_log_softmax_bwd_avx512(const gd_args *a) { gd_softmax_run_all(a, log_softmax_bwd_fast_f32, log_softmax_bwd_fast_f64); }

@@ -29,8 +29,10 @@ GD_VMATH double gd_first_pd(__m512d a) { return _mm512_cvtsd_f64(a); }
 #define GD_LANES_ps(n) ((__mmask16)((1u << (n)) - 1))
 #define GD_LANES_pd(n) ((__mmask8)((1u << (n)) - 1))
 
-/* Asks for what lies behind the row while it is worked on: mostly the next one. Reads nothing. */
+/* Asks for what lies behind the row while it is worked on, mostly the next one: L1, or L2 where L1 is full of this
+ * row's data. Reads nothing. */
 #define GD_ASK(p) _mm_prefetch((const char *)(uintptr_t)(p), _MM_HINT_T0)
+#define GD_ASK_L2(p) _mm_prefetch((const char *)(uintptr_t)(p), _MM_HINT_T1)
 
 /* Applies STEP to whole vectors and then to the masked rest of `count` elements; k is the place. */
 #define GD_EACH_VECTOR(W, S, MASK, count, STEP)                                   \
