@@ -102,3 +102,34 @@ def test_large_softmax_has_the_bits_of_small_ones(name: str, width: int, isa: st
             part = (slice(first, first + 1100), slice(None))[:: 1 if dim else -1]
             small = getattr(gd.tensor(np.ascontiguousarray(x[part])), name)(dim)
             assert_same_bits(whole[part].contiguous(), small, what=f"{name} along {dim} of width {width}, from {first}, {isa}")
+
+
+@pytest.mark.parametrize("hidden", [20, 190])
+def test_lstm_rows_and_threads(hidden: int, isa: str) -> None:
+    """Tasks of eight rows, and of more where the weights are large: outputs and gradients keep their bits."""
+    rng = np.random.default_rng(3)
+    model, data = nn.LSTM(9, hidden), rng.standard_normal((3, 37, 9)).astype(np.float32)
+    before = gd.get_num_threads()
+
+    def run(rows: slice) -> list[np.ndarray]:
+        with gd.step_arena():
+            x = gd.tensor(data[:, rows], requires_grad=True)
+            y, (h, c) = model(x)
+            (y.sum() + (h * c).sum()).backward()
+            return [t.numpy().copy() for t in (y.detach(), x.grad, *(p.grad for p in model.parameters()))]
+
+    try:
+        results = []
+        for threads in (1, 2, 3):
+            gd.set_num_threads(threads)
+            model.zero_grad()
+            results.append(run(slice(None)))
+        for other in results[1:]:
+            for a, b in zip(results[0], other, strict=True):
+                assert_same_bits(a, b)
+        for row in (0, 8, 36):
+            y, dx, *_ = run(slice(row, row + 1))
+            assert_same_bits(y, results[0][0][:, row : row + 1])
+            assert_same_bits(dx, results[0][1][:, row : row + 1])
+    finally:
+        gd.set_num_threads(before)
