@@ -39,6 +39,7 @@ enum gd_node_flag {
     GD_WEAK = 1 << 4,        /* made from a Python scalar: does not decide a result's dtype */
     GD_EXTERNAL = 1 << 5,    /* memory borrowed from the caller */
     GD_GRAD_BUFFER = 1 << 6  /* is the gradient or a moment of a leaf: its memory is used again for the next one */
+    /* 1 << 7: GD_KEPT, in kept.h */
 };
 
 /* Bits of `work`, which backward changes: other threads may meanwhile read a shared node's flags. */
