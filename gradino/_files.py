@@ -6,8 +6,17 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-__all__ = ["replacing"]
+__all__ = ["replacing", "the_path"]
+
+
+def the_path(function: str, path: Any) -> str:
+    """The argument as a string; a number, which ``open`` would take for a file that is open already, is refused."""
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise TypeError(f"{function}: expected a path, got {type(path).__name__}") from None
 
 
 @contextlib.contextmanager

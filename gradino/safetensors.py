@@ -15,7 +15,7 @@ import numpy as np
 
 from gradino import dtypes
 from gradino._core import wrap
-from gradino._files import replacing
+from gradino._files import replacing, the_path
 from gradino._lib import ffi, lib
 from gradino.arena import step_arena
 from gradino.errors import FileFormatError
@@ -47,6 +47,7 @@ def save_file(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata
         OSError: if the file cannot be written; what stood there before stays.
     """
     library = _library()
+    path = the_path("save_file", path)
     notes = dict(metadata or {})
     for key, value in notes.items():
         if not isinstance(key, str) or not isinstance(value, str):
@@ -104,12 +105,12 @@ def load_file(path: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Te
     from gradino import devices
 
     devices.need_cpu("load_file", device)
-    return read(path)[0]
+    return read(the_path("load_file", path))[0]
 
 
 def metadata_of(path: str | os.PathLike[str]) -> dict[str, str]:
     """The notes that were saved with the tensors."""
-    return _header(path)[1]
+    return _header(the_path("metadata_of", path))[1]
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradino import devices, factories, safetensors
+from gradino._files import the_path
 from gradino.arena import step_arena
 from gradino.errors import FileFormatError, GradinoError
 from gradino.tensor import Tensor
@@ -35,6 +36,7 @@ def save(obj: Any, f: str | os.PathLike[str]) -> None:
         TypeError: if there is anything else in ``obj``; the message says where.
         OSError: if the file cannot be written; what stood there before stays.
     """
+    f = the_path("save", f)
     tensors: dict[str, Any] = {}
     structure = _flat(obj, "", tensors)
     notes = {_STRUCTURE: json.dumps(structure), _VERSION: str(_CURRENT)}
@@ -48,6 +50,7 @@ def load(f: str | os.PathLike[str], map_location: Any = None, *, weights_only: b
         FileFormatError: if the file is damaged, or was written by a later version.
     """
     devices.need_cpu("load", map_location)
+    f = the_path("load", f)
     tensors, notes = safetensors.read(f)
     if _STRUCTURE not in notes:
         return tensors
@@ -125,6 +128,7 @@ def save_checkpoint(path: str | os.PathLike[str], *, extra: Any = None, **parts:
         OSError: if the file cannot be written; what stood there before stays.
     """
     _need_state("save_checkpoint", parts)
+    path = the_path("save_checkpoint", path)
     with step_arena():
         states = {name: part.state_dict() for name, part in parts.items()}
         save({"checkpoint": states, "random": factories.get_rng_state(), "extra": extra}, path)
@@ -139,6 +143,7 @@ def load_checkpoint(path: str | os.PathLike[str], **parts: Any) -> Any:
             wrong, every part is left as it was.
     """
     _need_state("load_checkpoint", parts)
+    path = the_path("load_checkpoint", path)
     saved = load(path)
     if not isinstance(saved, dict) or set(saved) != {"checkpoint", "random", "extra"}:
         raise FileFormatError(f"{os.fspath(path)}: no checkpoint; gd.load reads it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import signal
@@ -226,6 +227,20 @@ def test_paths_that_are_wrong(tmp_path):
         gd.save(1, tmp_path / "no" / "x")
     with pytest.raises(IsADirectoryError, match="is a directory"):
         gd.save(1, tmp_path)
+
+
+def test_what_is_no_path():
+    loads = (gd.load, st.load_file, st.metadata_of, gd.load_checkpoint)
+    calls = (*loads, lambda f: gd.save(1, f), lambda f: st.save_file({}, f), gd.save_checkpoint)
+    reader, writer = os.pipe()
+    for call in calls:
+        for path in (reader, None, io.BytesIO(), 1.5):
+            with pytest.raises(TypeError, match="expected a path, got"):
+                call(path)
+    os.write(writer, b"x")
+    assert os.read(reader, 1) == b"x", "open files of others stay open"
+    os.close(reader)
+    os.close(writer)
 
 
 def test_a_link_stays_and_permissions_stay(tmp_path):
