@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -212,7 +213,12 @@ def test_char_lstm_says_when_it_cannot_write(tmp_path: Path, small_text: list[st
 
 def test_char_lstm_ends_quietly_when_interrupted(tmp_path: Path) -> None:
     command = [sys.executable, "-u", str(EXAMPLES / "char_lstm.py"), "--steps", "1000000", "--out", str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "encoding": "utf-8"}
+
+    def listen() -> None:  # where the tests run in the background of a shell, interrupts are ignored, and so they would be here
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(command, cwd=ROOT, preexec_fn=listen, **pipes) as process:
         assert process.stdout and process.stderr
         while not process.stdout.readline().startswith("model:"):  # the next thing it does is train
             assert process.poll() is None

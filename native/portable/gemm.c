@@ -7,6 +7,9 @@
 #define GEMM_VECTOR 32
 enum { GEMM_MR = 6, GEMM_MR_DIRECT = 4 };
 #else
+#if defined(__aarch64__) && defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
 #define GEMM_VECTOR 16
 enum { GEMM_MR = 4, GEMM_MR_DIRECT = 4 };
 #endif
@@ -52,6 +55,9 @@ typedef void tile_fn(const gemm_tile *t);
 #if GEMM_VECTOR == 32
 DEFINE_VECTOR(float, f32, _mm256_fmadd_ps(a, b, c))
 DEFINE_VECTOR(double, f64, _mm256_fmadd_pd(a, b, c))
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+DEFINE_VECTOR(float, f32, vfmaq_f32(c, a, b))
+DEFINE_VECTOR(double, f64, vfmaq_f64(c, a, b))
 #else
 DEFINE_VECTOR(float, f32, a * b + c)
 DEFINE_VECTOR(double, f64, a * b + c)
