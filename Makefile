@@ -57,7 +57,8 @@ sanitize: $(VENV)/with-test ## run the test suite with the address and undefined
 TSAN = LD_LIBRARY_PATH=$(CURDIR)/build/tsan LD_PRELOAD="$$(gcc -print-file-name=libtsan.so) $$(gcc -print-file-name=libstdc++.so)" TSAN_OPTIONS=die_after_fork=0
 tsan: $(VENV)/with-test ## run the thread tests with the thread sanitizer
 	$(BIN)/python native/build.py --cc gcc --sanitize thread --out build/tsan
-	$(TSAN) setarch -R $(BIN)/pytest -q tests/test_threads.py tests/test_engine_threads.py tests/test_arena_scopes.py tests/test_sanitizers.py
+	$(TSAN) setarch -R $(BIN)/pytest -q tests/test_threads.py tests/test_engine_threads.py tests/test_arena_scopes.py tests/test_scope_repair.py \
+		tests/test_kept.py tests/test_sanitizers.py
 
 test-aarch64: $(VENV)/with-test ## build for aarch64 and run every op and the C programs under emulation
 	GRADINO_TEST_AARCH64=1 $(BIN)/pytest -q -rs tests/test_aarch64.py
