@@ -14,6 +14,7 @@ from helpers import ISAS
 
 import gradino as gd
 from gradino import config
+from gradino._lib import lib, text
 
 # No random examples, no time limits, no files left behind: a failure is the same on every machine.
 hypothesis.settings.register_profile("gradino", derandomize=True, deadline=None, database=None, max_examples=60)
@@ -47,6 +48,9 @@ def clean_slate(request: pytest.FixtureRequest) -> Iterator[None]:
         with gd.step_arena():
             yield
     assert gd.is_grad_enabled(), "the test left recording switched off"
+    waiting, message = lib.gd_last_status(), text(lib.gd_last_error())
+    lib.gd_clear_error()
+    assert waiting >= 0 or "lib" in vars(request.module), f"an error was left waiting, for some later call to trip over: {message}"
 
 
 @pytest.fixture

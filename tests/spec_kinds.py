@@ -212,7 +212,7 @@ def raw(name: str, outputs: int = 1) -> Callable[..., Any]:
         attributes = ffi.new("gd_attr *")
         attributes.i[0 : len(i)] = list(i)
         attributes.f[0 : len(f)] = list(f)
-        first = wrap(lib.gd_call(op, [0 if t is None else t._h for t in tensors], len(tensors), attributes))
+        first = wrap(lib.gd_call(op, [lib.GD_ABSENT if t is None else t._h for t in tensors], len(tensors), attributes))
         return first if outputs == 1 else (first, *(wrap(lib.gd_output(first._h, k)) for k in range(1, outputs)))
 
     return call

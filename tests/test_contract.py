@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import threading
 from typing import Any
@@ -246,6 +247,7 @@ def test_joining_promotes() -> None:
     assert joined.dtype is gd.float32 and gd.stack([gd.tensor(1), gd.tensor(2.0, dtype=gd.float64)]).dtype is gd.float64
     joined.sum().backward()
     assert x.grad.tolist() == [1, 1] and gd.concatenate([x, x]).shape == (4,)
+    assert math.isnan(gd.tensor(math.nan).item()), "the conversion left no error behind, that a call after it would find"
 
 
 def test_triangles() -> None:

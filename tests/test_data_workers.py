@@ -335,3 +335,17 @@ def test_a_model_trains_on_what_workers_make():
                     loss.backward(optimizer=optimizer)
                     last = loss.item()
     assert last < 0.01
+
+
+@pytest.mark.own_arenas
+def test_batches_outside_of_arenas_do_not_gather():
+    data = d.TensorDataset(gd.randn(64, 256), gd.arange(64))
+    w = gd.nn.Parameter(gd.zeros(256))
+    used = []
+    for _ in range(30):
+        for x, y in d.DataLoader(data, 16, shuffle=True, num_workers=2):
+            with gd.step_arena():
+                ((x @ w - y) ** 2).mean().backward()
+        used.append(gd.permanent_arena().stats().used)
+    assert used[-1] == used[3], "passes after the first few take no memory"
+    assert (x.shape, y.shape) == ((16, 256), (16,)) and x.abs().sum().item() > 0

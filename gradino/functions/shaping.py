@@ -35,6 +35,7 @@ def _joined(name: str, join: Any, tensors: Sequence[Tensor], dim: Any) -> Tensor
     handle = join(handles, len(handles), dim)
     if handle or lib.gd_last_status() != lib.GD_ERR_DTYPE:
         return wrap(handle)
+    lib.gd_clear_error()  # or it would wait for the next call
     highest = functools.reduce(promote_types, (t.dtype for t in tensors))
     return wrap(join([lib.gd_cast(h, highest.code) for h in handles], len(handles), dim))
 

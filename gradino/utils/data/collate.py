@@ -11,7 +11,7 @@ from gradino import dtypes, functions
 from gradino.errors import DTypeError, ShapeError
 from gradino.tensor import Tensor
 
-__all__ = ["default_collate", "default_convert"]
+__all__ = ["default_collate", "default_convert", "like_mapping"]
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -40,7 +40,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (str, bytes)):
         return list(batch)
     if isinstance(first, Mapping):
-        return _like(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+        return like_mapping(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
     if isinstance(first, Sequence):
         if len({len(sample) for sample in batch}) > 1:
             raise ShapeError("default_collate: samples have different numbers of parts")
@@ -54,7 +54,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind in "fiub":
         return Tensor(data)
     if isinstance(data, Mapping):
-        return _like(data, {key: default_convert(value) for key, value in data.items()})
+        return like_mapping(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, tuple):
         parts = [default_convert(value) for value in data]
         return type(data)(*parts) if hasattr(data, "_fields") else parts
@@ -63,7 +63,7 @@ def default_convert(data: Any) -> Any:
     return data
 
 
-def _like(original: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
+def like_mapping(original: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
     """The parts in a mapping of the original's type, if that can be made of a dict."""
     try:
         return type(original)(parts)  # type: ignore[call-arg]

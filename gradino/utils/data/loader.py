@@ -6,15 +6,17 @@ import multiprocessing
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from multiprocessing.connection import wait
 from typing import Any
 
+from gradino.arena import active_arena, permanent_arena, step_arena
 from gradino.errors import InvalidValueError
 from gradino.generator import Generator, draw
+from gradino.tensor import Tensor
 from gradino.utils.data import worker
-from gradino.utils.data.collate import default_collate, default_convert
+from gradino.utils.data.collate import default_collate, default_convert, like_mapping
 from gradino.utils.data.dataset import IterableDataset
 from gradino.utils.data.fetch import END, Fetcher
 from gradino.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, _Seeded
@@ -30,7 +32,8 @@ class DataLoader:
     batches are the same. ``state_dict()`` holds the place in the running pass, at any time; after
     ``load_state_dict()`` the next pass goes on from there.
 
-    Batches are made in the arena that is active where the loop takes them. Workers run with one thread each.
+    Batches are made in the arena that is active where the loop takes them. In the permanent arena those of the default
+    collate functions give their memory back when the loop lets go of them. Workers run with one thread each.
 
     Raises:
         InvalidValueError: for arguments that exclude each other.
@@ -257,7 +260,7 @@ class _Pass:
             self._skip -= 1
             next(self._source, None)
         try:
-            batch = next(self._source)
+            batch = self._next()
         except StopIteration:
             if self._loader._seed is not None:
                 self._loader._seed, self._loader._yielded = None, 0
@@ -265,8 +268,27 @@ class _Pass:
         self._loader._yielded += 1
         return batch
 
+    def _next(self) -> Any:
+        """The next batch. In the permanent arena nothing dies but what is kept there, so its tensors are: they go with their objects."""
+        if self._loader.collate_fn not in (default_collate, default_convert) or active_arena() != permanent_arena():
+            return next(self._source)
+        with step_arena():
+            return _kept(next(self._source))
+
     def __len__(self) -> int:
         return len(self._loader)
+
+
+def _kept(batch: Any) -> Any:
+    """A batch as the default collate functions make it, with every tensor kept."""
+    if isinstance(batch, Tensor):
+        return batch.keep()
+    if isinstance(batch, Mapping):
+        return like_mapping(batch, {key: _kept(value) for key, value in batch.items()})
+    if isinstance(batch, (list, tuple)):
+        parts = [_kept(value) for value in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else parts
+    return batch
 
 
 def _ordered(sampler: Any, seed: int) -> Iterable[Any]:
