@@ -125,7 +125,7 @@ gd_tensor gd_from_external(int64_t rank, const int64_t *shape, const int64_t *st
 gd_tensor gd_scalar(double value, int64_t ivalue, int dtype);  /* rank 0, weak in type promotion */
 gd_tensor gd_parameter(gd_tensor value, int requires_grad);    /* copied into the permanent slabs */
 gd_status gd_parameter_free(gd_tensor parameter);              /* at once: a graph that reads it becomes stale */
-gd_status gd_parameter_abandon(gd_tensor parameter);           /* once no graph can need it; the caller must not use it any more */
+void gd_parameter_abandon(gd_tensor parameter); /* frees it once no graph can need it; anything else is ignored */
 gd_status gd_item(gd_tensor t, double *value, int64_t *ivalue);/* the one element: value of a float tensor, ivalue of others */
 gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes); /* contiguous copy of the elements */
 gd_status gd_copy_in(gd_tensor t, gd_tensor source);           /* t[...] = source: casts, broadcasts */

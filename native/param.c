@@ -113,23 +113,25 @@ static void free_abandoned(void) {
     gd_backward_unlock();
 }
 
-gd_status gd_parameter_abandon(gd_tensor parameter) {
-    gd_node *kept = gd_node_peek(parameter);
-    if (kept && kept->flags & GD_KEPT) {
+/* Finalisers call this, at any moment: an error that waits to be raised must stay as it is. */
+void gd_parameter_abandon(gd_tensor parameter) {
+    gd_node *n = gd_node_peek(parameter);
+    if (n && n->flags & GD_KEPT) {
         gd_kept_give_up(parameter);
-        return GD_OK;
+        return;
     }
-    gd_node *n = parameter_of(parameter);
-    if (!n) return gd_last_status();
+    if (!n || !(n->flags & GD_PARAMETER) || n->param->abandoned) return;
     gd_param *p = n->param;
-    if (!gd_node_peek(p->first_user) && !gd_node_peek(p->last_user)) return gd_parameter_free(parameter);
+    if (!gd_node_peek(p->first_user) && !gd_node_peek(p->last_user)) {
+        free_parameter(n);
+        return;
+    }
     gd_slab_lock();
     p->abandoned = true;
     p->next = abandoned;
     abandoned = p;
     gd_slab_unlock();
     free_abandoned();
-    return GD_OK;
 }
 
 void gd_param_hold(gd_param *p) {

@@ -24,7 +24,15 @@ SEED = 20240229
 
 # A sanitizer is there for our own code: beside PyTorch's it would take hours and all memory. As if it were not installed.
 if SANITIZED:
-    sys.modules["torch"] = None  # type: ignore[assignment]
+
+    class _NoTorch:
+        """Finds that there is none. ``sys.modules["torch"] = None`` would say so, too, but SciPy looks there for its tensors."""
+
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            if name.partition(".")[0] == "torch":
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    sys.meta_path.insert(0, _NoTorch())  # type: ignore[arg-type]
 
 
 def pytest_configure(config: pytest.Config) -> None:

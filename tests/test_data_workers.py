@@ -280,12 +280,13 @@ def test_processes_and_descriptors_end_with_the_pass():
 def test_workers_end_with_the_training_process(way, method):
     """Ctrl-C, or the process killed: no worker stays."""
     script = f"""
-        import sys
+        import signal, sys
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         from test_data_workers import Noisy
         from gradino.utils import data as d
 
         def main():
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
             loaders = [d.DataLoader(Noisy(10**6), 4, num_workers=2, multiprocessing_context={method!r}) for _ in range(2)]
             a, b = map(iter, loaders)
             next(a), next(b)

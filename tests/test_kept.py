@@ -13,7 +13,7 @@ from building import run
 
 import gradino as gd
 import gradino.nn.functional as F
-from gradino import nn
+from gradino import _lib, nn
 
 pytestmark = pytest.mark.own_arenas
 
@@ -134,6 +134,23 @@ def test_an_array_over_a_kept_tensor_stays_valid() -> None:
     arrays = [kept(k, k).numpy() for k in range(50)]
     for k, array in enumerate(arrays):
         np.testing.assert_array_equal(array, [k, k])
+
+
+def test_finalisers_leave_a_waiting_error_alone() -> None:
+    """Garbage is collected at any moment, also between a failure and the exception that reports it."""
+    lib, text = _lib.lib, _lib.text
+    handle = gd.ones(2)._h
+    array = kept(1, 2).numpy()
+    abandon = lib.gd_parameter_abandon
+    for finalise in (lambda: abandon(handle), lambda: abandon(0), lambda: kept(3, 4), lambda: nn.Linear(2, 2)):
+        assert not lib.gd_reshape(handle, 1, [3])
+        before = lib.gd_last_status(), text(lib.gd_last_error())
+        made = finalise()
+        del made
+        gc.collect()
+        assert (lib.gd_last_status(), text(lib.gd_last_error())) == before
+        lib.gd_clear_error()
+    assert array.tolist() == [1, 2]
 
 
 def test_a_handle_whose_place_was_used_again_is_stale() -> None:
