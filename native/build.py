@@ -47,6 +47,7 @@ ISA_FLAGS = {
     "avx2": ["-mavx2", "-mfma"],
     "avx512": ["-mavx2", "-mfma", "-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl"],
 }
+ISA_FLAGS["avx512bf16"] = [*ISA_FLAGS["avx512"], "-mavx512bf16"]  # not a kernel set: a few kernels beside AVX-512's
 
 LINK = ["-shared", "-pthread"]
 # nodelete: pool threads may outlive a dlclose. new-dtags: LD_LIBRARY_PATH can stand in a sanitized library.
@@ -176,7 +177,7 @@ def sources(x86: bool) -> list[tuple[Path, str]]:
     found += [(path, "portable") for path in portable]
     if x86:
         found += [(path, "avx2") for path in portable]
-        found += [(path, "avx512") for path in sorted((NATIVE / "avx512").glob("*.c"))]
+        found += [(path, isa) for isa in ("avx512", "avx512bf16") for path in sorted((NATIVE / isa).glob("*.c"))]
     return found
 
 

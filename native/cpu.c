@@ -23,6 +23,7 @@ static const gd_caches common_caches = {32 << 10, 512 << 10, 8 << 20};
 atomic_int gd_isa_in_use = GD_ISA_PORTABLE;
 
 static gd_isa best_isa;                /* the strongest that CPU and system support */
+static bool has_bf16_pairs;            /* beyond the sets: dot products of AVX512_BF16 */
 static gd_caches caches;
 static char features[FEATURES_BYTES], supported[SUPPORTED_BYTES];
 static char environment_problem[PROBLEM_BYTES]; /* what is wrong with GRADINO_ISA */
@@ -55,7 +56,7 @@ static registers read_registers(void) {
     return r;
 }
 
-/* Feature names in `text`; the best kernel set as result. A feature counts if the system saves its registers. */
+/* Feature names in `text`, and has_bf16_pairs; the best kernel set as result. A feature counts if the system saves its registers. */
 static gd_isa evaluate(registers r, char *text) {
     bool ymm = (r.xcr0 & YMM_STATE) == YMM_STATE, zmm = (r.xcr0 & ZMM_STATE) == ZMM_STATE;
     const struct {
@@ -74,12 +75,13 @@ static gd_isa evaluate(registers r, char *text) {
         {"avx512vnni", zmm && (r.leaf7_ecx & bit_AVX512VNNI)},
         {"avx512bf16", zmm && (r.leaf7_1_eax & bit_AVX512BF16)},
     };
-    enum { FMA = 3, AVX2, F, DQ, BW, VL };
+    enum { FMA = 3, AVX2, F, DQ, BW, VL, BF16 = 10 };
     size_t length = 0;
     text[0] = 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (known[i].has) length += (size_t)snprintf(text + length, FEATURES_BYTES - length, "%s%s", length ? " " : "", known[i].name);
     }
+    has_bf16_pairs = known[BF16].has;
     if (!known[AVX2].has || !known[FMA].has) return GD_ISA_PORTABLE;
     return known[F].has && known[DQ].has && known[BW].has && known[VL].has ? GD_ISA_AVX512 : GD_ISA_AVX2;
 }
@@ -165,6 +167,8 @@ const char *gd_get_isa(void) { return isa_names[gd_current_isa()]; }
 const char *gd_supported_isas(void) { return supported; }
 
 const char *gd_cpu_features(void) { return features; }
+
+bool gd_multiplies_bf16_pairs(void) { return has_bf16_pairs && gd_current_isa() == GD_ISA_AVX512; }
 
 gd_caches gd_cache_sizes(void) { return caches; }
 

@@ -3,6 +3,7 @@
 #define GRADINO_CPU_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "gradino.h"
@@ -21,6 +22,9 @@ extern atomic_int gd_isa_in_use;
 
 /* The kernel set that ops run now. */
 static inline gd_isa gd_current_isa(void) { return (gd_isa)atomic_load_explicit(&gd_isa_in_use, memory_order_relaxed); }
+
+/* Whether products of bfloat16 run on the processor's dot products of pairs: with the AVX-512 set, where it has them. */
+bool gd_multiplies_bf16_pairs(void);
 
 gd_caches gd_cache_sizes(void);
 

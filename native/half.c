@@ -1,7 +1,9 @@
 /* half.c - ops on bfloat16 and float16. Where an op has no kernel for them (ops.def: HALF), its float32 kernel runs
- * between conversions: arithmetic in float32, one rounding at the end. Elementwise ops go tile by tile. */
+ * between conversions: arithmetic in float32, one rounding at the end. Elementwise ops go tile by tile.
+ * Matrix products of bfloat16 have a kernel of their own where the processor multiplies pairs of them (bf16.h). */
 #include "half.h"
 
+#include "bf16.h"
 #include "cpu.h"
 #include "engine.h"
 #include "thread.h"
@@ -12,6 +14,9 @@ enum {
     MOST_OPERANDS = 4, /* of an elementwise op: the output and up to three inputs */
     MOST_INPUTS = 16   /* of other ops that have no kernel for halves */
 };
+
+/* Instead of a kernel's own workspace: the op runs on bfloat16 pairs. Chosen once, with the workspace. */
+static const int64_t IN_PAIRS = -1;
 
 static const gd_attr NO_ATTR;
 
@@ -174,8 +179,38 @@ static int64_t workspace_inside(int op, const gd_shape_call *c) {
     return gd_ops[op].shape(&inside) < 0 ? 0 : inside.workspace;
 }
 
+/* ---- Matrix products of bfloat16 pairs, where the processor has them ------------------------------------------ */
+
+static bool multiplies_pairs(int op, int dtype) {
+    return (op == GD_OP_matmul || op == GD_OP_linear) && dtype == GD_BFLOAT16 && gd_multiplies_bf16_pairs();
+}
+
+static int64_t pairs_workspace(int op, gd_shape_call *c) {
+#if GD_X86
+    gd_view *out[] = {&c->out[0]};
+    const gd_args a = {.in = (const gd_view *const *)c->in, .out = out, .attr = c->attr, .nin = c->nin, .nout = 1};
+    return (op == GD_OP_matmul ? gd_matmul_bytes_avx512bf16 : gd_linear_bytes_avx512bf16)(&a);
+#else
+    (void)op, (void)c;
+    return 0;
+#endif
+}
+
+static void multiply_pairs(int op, const gd_args *a) {
+#if GD_X86
+    (op == GD_OP_matmul ? gd_matmul_avx512bf16 : gd_linear_avx512bf16)(a);
+#else
+    (void)op, (void)a;
+#endif
+}
+
 void gd_half_workspace(int op, gd_shape_call *c, int64_t *own) {
     if (gd_ops[op].flags & (GD_OP_HALF | GD_OP_EW | GD_OP_VIEW)) return;
+    if (multiplies_pairs(op, c->out[0].dtype)) {
+        c->workspace = pairs_workspace(op, c);
+        *own = IN_PAIRS;
+        return;
+    }
     int64_t total = rounded(*own = workspace_inside(op, c)), bytes = 0;
     for (int k = 0; k < c->nin; k++) {
         if (!c->in[k] || !gd_is_half(c->in[k]->v.dtype)) continue;
@@ -241,6 +276,7 @@ void gd_half_run(int op, const gd_args *a, int64_t own_workspace) {
     const gd_op_row *row = &gd_ops[op];
     if (row->flags & GD_OP_HALF) row->kernel[gd_current_isa()](a);
     else if (row->flags & GD_OP_EW) elementwise(op, a);
+    else if (own_workspace == IN_PAIRS) multiply_pairs(op, a);
     else whole(op, a, own_workspace);
 }
 

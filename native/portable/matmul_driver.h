@@ -6,6 +6,11 @@
 #include "../gemm_blocks.h"
 #include "../thread.h"
 
+/* Bytes of workspace of a product that is not large by itself. */
+#ifndef MATMUL_SMALL_BYTES
+#define MATMUL_SMALL_BYTES(g) gemm_panel_bytes((g)->k)
+#endif
+
 /* Multiply-adds of one task, where many small products are shared out. */
 enum { MATMUL_TASK = 1 << 18 };
 
@@ -45,17 +50,22 @@ static void one_product(const products *p, int64_t i, void *workspace) {
 static void products_task(void *ctx, int64_t task, int worker) {
     const products *p = ctx;
     int64_t end = gemm_min(p->count[0] * p->count[1], (task + 1) * p->per_task);
-    void *workspace = p->workspace + worker * gemm_panel_bytes(p->g.k);
+    void *workspace = p->workspace + worker * MATMUL_SMALL_BYTES(&p->g);
     for (int64_t i = task * p->per_task; i < end; i++) one_product(p, i, workspace);
 }
 
+/* Whether workers take whole products: many that are not large by themselves. */
+static inline bool shares_products(const products *p) {
+    const gd_gemm_args *g = &p->g;
+    const int64_t total = p->count[0] * p->count[1];
+    return total > 1 && !gemm_is_large(g->m, g->n, g->k) && (double)total * (double)(g->m * g->n * g->k) > (double)gemm_large;
+}
+
 static void run_products(products *p) {
-    merge_rows(p);
     const gd_gemm_args *g = &p->g;
     const int64_t total = p->count[0] * p->count[1];
     if (total == 0 || g->m == 0 || g->n == 0) return;
-    /* A product that is not large by itself needs one panel: workers can share the workspace. */
-    if (total > 1 && !gemm_is_large(g->m, g->n, g->k) && (double)total * (double)(g->m * g->n * g->k) > (double)gemm_large) {
+    if (shares_products(p)) { /* they need little workspace each, so that it is enough for all workers */
         p->per_task = gemm_ceil(MATMUL_TASK, g->m * g->n * g->k + 1);
         gd_parallel(gemm_ceil(total, p->per_task), products_task, p);
         return;
@@ -68,7 +78,7 @@ static inline int64_t step(const gd_view *v, int d) {
 }
 
 /* out (..., M, N) = [out +] a (..., M, K) b (..., K, N) */
-static void matmul_float(const gd_args *args) {
+static products matmul_products(const gd_args *args) {
     const gd_view *a = args->in[0], *b = args->in[1], *out = args->out[0];
     products p = {.count = {out->shape[0], out->shape[1], out->shape[2]},
                   .a = {step(a, 0), step(a, 1), a->strides[2]},
@@ -77,6 +87,12 @@ static void matmul_float(const gd_args *args) {
     p.g = (gd_gemm_args){.n = out->shape[3], .k = a->shape[3], .a = a->data, .a_cs = a->strides[3], .b = b->data,
                          .b_rs = b->strides[2], .b_cs = b->strides[3], .c = out->data, .c_rs = out->shape[3],
                          .accumulate = args->attr->i[0] != 0, .dtype = out->dtype};
+    merge_rows(&p);
+    return p;
+}
+
+static void matmul_float(const gd_args *args) {
+    products p = matmul_products(args);
     run_products(&p);
 }
 
@@ -89,14 +105,21 @@ static const void *flat_bias(const gd_view *bias, void *workspace) {
     return workspace;
 }
 
-/* out (..., N) = x (..., K) w^T + bias; w (N, K), bias (N) or absent */
-static void linear_float(const gd_args *args) {
+/* out (..., N) = x (..., K) w^T + bias; w (N, K), bias (N) or absent, and to be set */
+static products linear_products(const gd_args *args) {
     const gd_view *x = args->in[0], *w = args->in[1], *bias = args->nin > 2 ? args->in[2] : NULL, *out = args->out[0];
     products p = {.count = {x->shape[0], x->shape[1], x->shape[2]},
                   .a = {x->strides[0], x->strides[1], x->strides[2]},
                   .workspace = args->workspace ? (char *)args->workspace + gd_linear_bias_bytes(bias) : NULL};
     p.g = (gd_gemm_args){.n = w->shape[2], .k = w->shape[3], .a = x->data, .a_cs = x->strides[3], .b = w->data,
                          .b_rs = w->strides[3], .b_cs = w->strides[2], .c = out->data, .c_rs = w->shape[2],
-                         .bias = flat_bias(bias, args->workspace), .dtype = out->dtype};
+                         .dtype = out->dtype};
+    merge_rows(&p);
+    return p;
+}
+
+static void linear_float(const gd_args *args) {
+    products p = linear_products(args);
+    p.g.bias = flat_bias(args->nin > 2 ? args->in[2] : NULL, args->workspace);
     run_products(&p);
 }
