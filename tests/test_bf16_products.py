@@ -28,6 +28,14 @@ SHAPES = (
     (300, 700, 1),
     (1, 700, 300),
 )
+BATCHES = (
+    ((3, 20, 30), (30, 40)),
+    ((2, 3, 9, 33), (3, 33, 17)),
+    ((90, 20, 33), (90, 33, 16)),
+    ((5, 1, 8), (1, 8, 9)),
+    ((2, 130, 90), (2, 90, 100)),
+    ((1, 20, 30), (6, 30, 7)),
+)
 EPS32 = 2.0**-24
 FEATURES = ffi.string(lib.gd_cpu_features()).decode().split()
 
@@ -98,8 +106,7 @@ def test_values_rows_columns_and_threads(shape, layout, rng):
     assert (np.abs(other - wide(whole)) <= bound).all(), f"{what}: far from the portable kernels"
 
 
-@pytest.mark.parametrize("a, b", [((3, 20, 30), (30, 40)), ((2, 3, 9, 33), (3, 33, 17)), ((90, 20, 33), (90, 33, 16)), ((5, 1, 8), (1, 8, 9)),
-                                  ((2, 130, 90), (2, 90, 100)), ((1, 20, 30), (6, 30, 7))], ids=str)  # fmt: skip
+@pytest.mark.parametrize("a, b", BATCHES, ids=str)
 def test_batches(a, b, rng):
     x, y = (gd.tensor(rng.standard_normal(s).astype(np.float32)).to("bfloat16") for s in (a, b))
     gd.set_num_threads(2)

@@ -40,7 +40,7 @@ def built() -> build.Built:
 # Mnemonics of AVX and later begin with v; those of the virtualisation extensions do, too.
 VEX = re.compile(r"\tv(?!m(call|launch|resume|read|write|func|load|run|save|xon|xoff|ptrld|ptrst|clear)\b|err\b|erw\b)[a-z0-9]+\b.*")
 ZMM = re.compile(r".*(%zmm\d|%[xy]mm(1[6-9]|2\d|3[01])\b|%k[0-7]\b).*")
-BANNED = {"": VEX, "portable": VEX, "avx2": ZMM, "avx512": re.compile(r"(?!)")}
+BANNED = {"": VEX, "portable": VEX, "avx2": ZMM, "avx512": re.compile(r"(?!)"), "avx512bf16": re.compile(r"(?!)")}
 
 
 def instructions(path: Path) -> str:
@@ -50,7 +50,7 @@ def instructions(path: Path) -> str:
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump")
 def test_b01_no_instruction_outside_the_files_meant_for_it(built: build.Built) -> None:
     x86 = build.has_x86(build.find_compiler(), build.Options())
-    assert set(built.objects.values()) == ({"", "portable", "avx2", "avx512"} if x86 else {"", "portable"})
+    assert set(built.objects.values()) == ({"", "portable", "avx2", "avx512", "avx512bf16"} if x86 else {"", "portable"})
     if not x86:
         pytest.skip("not x86-64")
     wrong = []

@@ -1,9 +1,10 @@
 /* transpose.h - 16 x 16 transposes of 32-bit elements in registers, for packing: template, included once per element.
  * The includer defines TRANSPOSE (the name), TRANSPOSE_T, the type that strides count, and TRANSPOSE_LOAD(p, ks). */
-/* 16 lanes x 16 k, k side by side in memory: r[j] = the lanes' k number j; what TRANSPOSE_LOAD leaves out is 0. A lane's cache line
- * is read once, so that lanes a large power of two apart, which collide in L1, cost nothing. */
-static inline __attribute__((always_inline)) void TRANSPOSE(const TRANSPOSE_T *src, int64_t lane_stride, const int lanes,
-                                                                      const int ks, __m512 r[16]) {
+
+/* 16 lanes x 16 k, k side by side in memory: r[j] = the lanes' k number j; what TRANSPOSE_LOAD leaves out
+ * is 0. A lane's cache line is read once, so that lanes a large power of two apart, which collide in L1, cost nothing. */
+static inline __attribute__((always_inline)) void TRANSPOSE(const TRANSPOSE_T *src, int64_t lane_stride, const int lanes, const int ks,
+                                                            __m512 r[16]) {
     __m512 s[16];
     GEMM_UNROLL for (int i = 0; i < 16; i += 2) { /* pairs of lanes */
         __m512 even = TRANSPOSE_LOAD(src + (i < lanes ? i : lanes - 1) * lane_stride, ks);
