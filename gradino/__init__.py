@@ -9,6 +9,7 @@ tensor([2., 4.])
 """
 
 import math
+import typing
 
 from gradino import autograd as autograd
 from gradino import cuda as cuda
@@ -37,8 +38,26 @@ from gradino.factories import *  # noqa: F403
 from gradino.functions import *  # noqa: F403
 from gradino.generator import Generator
 from gradino.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from gradino.serialization import load, load_checkpoint, save, save_checkpoint
 from gradino.tensor import Tensor
+
+if typing.TYPE_CHECKING:
+    from gradino import safetensors as safetensors
+    from gradino import utils as utils
+    from gradino.serialization import load, load_checkpoint, save, save_checkpoint
+
+_FILES = frozenset(("load", "load_checkpoint", "save", "save_checkpoint"))
+
+
+def __getattr__(name: str) -> typing.Any:
+    """What a script may do without is imported at its first use: files and data loading."""
+    import importlib
+
+    if name in _FILES:
+        return getattr(importlib.import_module("gradino.serialization"), name)
+    if name in ("safetensors", "utils"):
+        return importlib.import_module(f"gradino.{name}")
+    raise AttributeError(f"module 'gradino' has no attribute {name!r}")
+
 
 e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 bool = bool_  # noqa: A001

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -369,3 +371,21 @@ def test_one_arena_in_many_threads() -> None:
         t.join()
     assert not failed
     arena.close()
+
+
+def test_importing_brings_little_along() -> None:
+    """What few scripts need is imported at its first use."""
+    code = """
+import sys, numpy
+before = set(sys.modules)
+import gradino as gd
+late = {"json", "multiprocessing", "pathlib", "tempfile", "statistics", "inspect", "gradino.serialization"}
+late |= {"gradino.utils", "gradino.tools", "gradino.optim.lr_scheduler"}
+print(sorted(late & (set(sys.modules) - before)))
+gd.utils.data.DataLoader, gd.optim.lr_scheduler.StepLR, gd.save, gd.safetensors.save_file
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    for module in (gd, gd.optim):
+        with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'nothing'"):
+            _ = module.nothing
