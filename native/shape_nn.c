@@ -142,6 +142,18 @@ gd_status gd_shape_mse_loss_bwd(gd_shape_call *c) {
 
 /* ---- Matrix products --------------------------------------------------------------------------------------------- */
 
+/* Workspace of a product whose result has this shape. The kernel takes as many outer dimensions for rows as strides
+ * allow, and a product of fewer rows may need more: each number of rows that it may come to is asked about. */
+static int64_t product_workspace(const int64_t *shape, int64_t k, int dtype) {
+    int64_t rows = 1, most = 0;
+    for (int d = 2; d >= 0; d--) {
+        rows *= shape[d];
+        int64_t bytes = gd_gemm_workspace(rows, shape[3], k, dtype);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
 gd_status gd_shape_matmul(gd_shape_call *c) {
     const gd_view *a = gd_in(c, 0), *b = gd_in(c, 1);
     GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
@@ -156,7 +168,7 @@ gd_status gd_shape_matmul(gd_shape_call *c) {
         shape[d] = a->shape[d] == 1 ? b->shape[d] : a->shape[d];
     }
     int64_t rank = a->rank > b->rank ? a->rank : b->rank;
-    c->workspace = gd_is_float(a->dtype) ? gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], a->shape[3], a->dtype) : 0;
+    c->workspace = gd_is_float(a->dtype) ? product_workspace(shape, a->shape[3], a->dtype) : 0;
     return gd_shape_out(c, 0, rank, shape + GD_DIMS - rank, a->dtype);
 }
 
@@ -173,7 +185,7 @@ gd_status gd_shape_linear(gd_shape_call *c) {
     if (b && (b->rank != 1 || b->shape[3] != w->shape[2]))
         return gd_fail(GD_ERR_SHAPE, "linear: bias is %s, must be (%lld,)", gd_text_view(b), (long long)w->shape[2]);
     int64_t shape[GD_DIMS] = {x->shape[0], x->shape[1], x->shape[2], w->shape[2]};
-    c->workspace = gd_linear_bias_bytes(b) + gd_gemm_workspace(shape[0] * shape[1] * shape[2], shape[3], x->shape[3], x->dtype);
+    c->workspace = gd_linear_bias_bytes(b) + product_workspace(shape, x->shape[3], x->dtype);
     return gd_shape_out(c, 0, x->rank, shape + GD_DIMS - x->rank, x->dtype);
 }
 

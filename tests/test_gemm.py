@@ -99,3 +99,22 @@ def test_gradients_accumulate(m: int, n: int, dtype: str, isa: str, threads: int
     assert w.grad is not None
     exact = np.broadcast_to(2 * x.numpy().astype(np.float64).sum(0), (n, m))
     np.testing.assert_allclose(w.grad.numpy(), exact, rtol=0, atol=1e4 * DTYPES[dtype], err_msg=f"{(m, n)}, {dtype}, {isa}")
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(256, 1024, 1000), (172, 2048, 512)], ids=str)
+def test_products_of_a_batch_stay_in_their_workspace(m: int, k: int, n: int) -> None:
+    """One product alone may pack more than all rows at once would, by the size of the caches (here 2 and 4 MiB of L2)."""
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((3, m, k)).astype("float32"), rng.standard_normal((3, k, n)).astype("float32")
+    with gd.Arena() as arena:
+        ta, tb = gd.tensor(a), gd.tensor(b)
+        start = arena.mark()
+        for mib in range(2, 12):  # somewhere the workspace ends just below an array that is not to change
+            gd.empty(mib << 20, dtype=gd.bool)
+            above = gd.zeros(8 << 20, dtype=gd.bool).numpy()
+            arena.rewind(start)
+            got = ta @ tb
+            assert not above.any(), f"written past the workspace: {mib} MiB were free"
+            assert_same_bits(got[2], ta[2] @ tb[2])
+            arena.rewind(start)
+            del above
