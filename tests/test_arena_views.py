@@ -6,6 +6,7 @@ import gc
 import resource
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,28 @@ def test_an_array_over_an_arena_that_is_borrowed_again() -> None:
         with gd.step_arena():
             overwrite()
     np.testing.assert_array_equal(b, np.arange(100, 900, 2))
+
+
+def test_a_block_that_ended_before_leaves_the_arrays_of_the_next_one() -> None:
+    """Its arena is the next block's: what that has borrowed is not for a late __exit__ to let go."""
+
+    def late() -> Iterator[None]:
+        with gd.step_arena():
+            yield
+
+    generator = late()
+    with pytest.raises(KeyError), gd.step_arena():
+        next(generator)
+        raise KeyError  # ends the generator's block, too, which does not know
+    with gd.step_arena(), gd.step_arena():
+        a = np.ones(1000, np.float32)
+        t, ref = gd.from_numpy(a), weakref.ref(a)
+        del a
+        generator.close()
+        gc.collect()
+        assert ref() is not None and t.sum().item() == 1000
+    gc.collect()
+    assert ref() is None
 
 
 def test_a_rewind_forgets_arrays_borrowed_since() -> None:

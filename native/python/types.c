@@ -114,8 +114,12 @@ static PyObject *step_exit(PyObject *o, PyObject *arguments) {
     if (unwind < 0) return NULL;
     int64_t scope = self->scope;
     if (!scope) Py_RETURN_NONE;
-    if (!gd_scope_arena(scope)) gd_scope_abandon(scope); /* of a generator that another thread began, or ended already */
-    else if ((unwind ? gd_scope_unwind(scope) : gd_scope_exit(scope)) < 0) return fail();
+    if (!gd_scope_arena(scope)) { /* of a generator that another thread began, or ended already: somebody else may be in the arena */
+        gd_scope_abandon(scope);
+        self->scope = 0;
+        Py_RETURN_NONE;
+    }
+    if ((unwind ? gd_scope_unwind(scope) : gd_scope_exit(scope)) < 0) return fail();
     self->scope = 0;
     if (PyDict_Size(borrowed)) {
         PyObject *address = PyLong_FromVoidPtr(self->arena);
