@@ -350,3 +350,54 @@ def test_batches_outside_of_arenas_do_not_gather():
         used.append(gd.permanent_arena().stats().used)
     assert used[-1] == used[3], "passes after the first few take no memory"
     assert (x.shape, y.shape) == ((16, 256), (16,)) and x.abs().sum().item() > 0
+
+
+class Made(d.Dataset):
+    """Samples that a function makes."""
+
+    def __init__(self, make, n: int = 6) -> None:  # type: ignore[no-untyped-def]
+        self.make, self.n = make, n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> object:
+        return self.make(i)
+
+
+def test_samples_without_elements():
+    shapes = [[t.shape for t in b] for b in d.DataLoader(Made(lambda i: (gd.zeros(0, 3), np.zeros((2, 0)))), batch_size=4, num_workers=2)]
+    assert shapes == [[(4, 0, 3), (4, 2, 0)], [(2, 0, 3), (2, 2, 0)]]
+
+
+def test_workers_say_nothing_when_a_pass_ends_early(capfd):
+    def fails(i: int) -> object:
+        time.sleep(0.02 * (i % 4))
+        raise ValueError(f"sample {i}")
+
+    for _ in range(3):
+        with pytest.raises(ValueError, match="sample"):
+            list(d.DataLoader(Made(fails, 40), batch_size=1, num_workers=3))
+    assert capfd.readouterr().err == ""
+
+
+def test_an_error_of_a_pipe_in_a_dataset_arrives():
+    def broken(i: int) -> object:
+        raise BrokenPipeError("of the dataset")
+
+    with pytest.raises(BrokenPipeError, match="of the dataset"):
+        list(d.DataLoader(Made(broken), num_workers=1))
+
+
+class Yields(d.IterableDataset):
+    """Holds a scope open between its samples."""
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        with gd.step_arena():
+            for i in range(9):
+                yield gd.ones(2) * i
+
+
+def test_an_iterable_dataset_that_holds_a_scope_open_is_told():
+    with pytest.raises(gd.ArenaError, match="inner scope"):
+        list(d.DataLoader(Yields(), batch_size=2, num_workers=1))

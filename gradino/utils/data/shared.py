@@ -88,11 +88,12 @@ class Outbox:
             send_handle(self.connection, descriptor, None)
             os.close(descriptor)
         for place, part in parts:
+            if not part.nbytes:
+                continue
             assert memory is not None
             if isinstance(part, Tensor):
                 target = ffi.from_buffer("char[]", memory, require_writable=True)
-                if part.nbytes:
-                    check(lib.gd_copy_out(part._h, target + place, part.nbytes))
+                check(lib.gd_copy_out(part._h, target + place, part.nbytes))
                 ffi.release(target)
             else:
                 memory[place : place + part.nbytes] = part.tobytes()

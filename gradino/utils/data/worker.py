@@ -166,20 +166,30 @@ def _work(connection: Connection, number: int, count: int, fetcher: Fetcher, ini
             continue
         _, batch, wanted = task
         _info.seed = _plant(seed, batch)
+        answered = False
         try:
             with step_arena():
-                _answer(outbox, batch, broken or fetcher.fetch(wanted))
-        except (BrokenPipeError, ConnectionResetError):
+                _answer(outbox, number, batch, broken, fetcher, wanted)
+                answered = True
+        except (BrokenPipeError, ConnectionResetError):  # the pass is over
             return
         except Exception as e:
-            outbox.send(batch, ("failed", Failure(number, e)))
+            if not answered:
+                raise
+            broken = Failure(number, e)  # the scope could not be left, as around an open one of the dataset: the next answer says so
 
 
-def _answer(outbox: Outbox, batch: int, content: Any) -> None:
-    if isinstance(content, Failure):
-        outbox.send(batch, ("failed", content))
-    else:
-        outbox.send(batch, ("end", None) if content is END else ("made", content))
+def _answer(outbox: Outbox, number: int, batch: int, broken: Failure | None, fetcher: Fetcher, wanted: Any) -> None:
+    try:
+        content = broken or fetcher.fetch(wanted)
+    except Exception as e:
+        content = Failure(number, e)
+    try:
+        outbox.send(batch, ("failed", content) if isinstance(content, Failure) else ("end", None) if content is END else ("made", content))
+    except (BrokenPipeError, ConnectionResetError):
+        raise
+    except Exception as e:  # what cannot be sent
+        outbox.send(batch, ("failed", Failure(number, e)))
 
 
 def _plant(seed: int, batch: int) -> int:
