@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -10,6 +11,7 @@ from gradino._arguments import as_float, shown, whole_number
 from gradino._arithmetic import _need_bool, _operand
 from gradino._core import binary, call, tensor_type
 from gradino._lib import check, lib, op_id
+from gradino.arena import step_arena
 from gradino.dtypes import bool_
 from gradino.errors import DTypeError, GradinoError
 
@@ -64,7 +66,8 @@ class InPlace:
 
     def copy_(self: Tensor, source: Tensor) -> Tensor:
         """Overwrite with ``source``, broadcast and cast."""
-        check(lib.gd_copy_in(self._h, _operand(self, source)._h))
+        with scratch():
+            check(lib.gd_copy_in(self._h, _operand(self, source)._h))
         return self
 
     def fill_(self: Tensor, value: float) -> Tensor:
@@ -80,38 +83,61 @@ class InPlace:
 
     def add_(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
         """``self += alpha * other`` in place."""
-        return self.copy_(_held(self, "add_", self.detach().add(other, alpha=alpha)))
+        with scratch():
+            return self.copy_(_held(self, "add_", self.detach().add(other, alpha=alpha)))
 
     def sub_(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
         """``self -= alpha * other`` in place."""
-        return self.copy_(_held(self, "sub_", self.detach().sub(other, alpha=alpha)))
+        with scratch():
+            return self.copy_(_held(self, "sub_", self.detach().sub(other, alpha=alpha)))
 
     def mul_(self: Tensor, other: Any) -> Tensor:
         """``self *= other`` in place."""
-        return self.copy_(_held(self, "mul_", self.detach().mul(other)))
+        with scratch():
+            return self.copy_(_held(self, "mul_", self.detach().mul(other)))
 
     def div_(self: Tensor, other: Any) -> Tensor:
         """``self /= other`` in place."""
-        return self.copy_(_held(self, "div_", self.detach().div(other)))
+        with scratch():
+            return self.copy_(_held(self, "div_", self.detach().div(other)))
 
     def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
         """Limit to [min, max]."""
-        return self.copy_(_held(self, "clamp_", self.detach().clamp(min, max)))
+        with scratch():
+            return self.copy_(_held(self, "clamp_", self.detach().clamp(min, max)))
 
     def masked_fill_(self: Tensor, mask: Tensor, value: float) -> Tensor:
         """Overwrite with ``value`` where ``mask`` holds."""
-        return self.copy_(self.detach().masked_fill(mask, value))
+        with scratch():
+            return self.copy_(self.detach().masked_fill(mask, value))
 
     def uniform_(self: Tensor, from_: float = 0, to: float = 1) -> Tensor:
         """Overwrite with uniform random numbers in [from_, to)."""
-        return self.copy_(call("uniform_", lib.gd_uniform, self.ndim, self.shape, self.dtype.code, from_, to))
+        with scratch():
+            return self.copy_(call("uniform_", lib.gd_uniform, self.ndim, self.shape, self.dtype.code, from_, to))
 
     def normal_(self: Tensor, mean: float = 0, std: float = 1) -> Tensor:
         """Overwrite with normal random numbers."""
-        return self.copy_(call("normal_", lib.gd_normal, self.ndim, self.shape, self.dtype.code, mean, std))
+        with scratch():
+            return self.copy_(call("normal_", lib.gd_normal, self.ndim, self.shape, self.dtype.code, mean, std))
+
+
+_nothing = nullcontext()
+
+
+def scratch() -> Any:
+    """A scope for what a write computes on its way, where no arena is active that would forget it."""
+    return step_arena() if lib.gd_arena_active() == lib.gd_arena_permanent() else _nothing
 
 
 def _in_place(op: int, a: Tensor, other: Any, operator: str) -> Tensor:
+    if lib.gd_grad_enabled() and (a.requires_grad or (isinstance(other, tensor_type()) and other.requires_grad)):
+        return _computed(op, a, other, operator)  # a result that is recorded is handed out
+    with scratch():
+        return _computed(op, a, other, operator)
+
+
+def _computed(op: int, a: Tensor, other: Any, operator: str) -> Tensor:
     result = binary(op, a, other)
     if cast(Any, result) is NotImplemented:
         return result

@@ -13,6 +13,7 @@ import numpy as np
 from gradino._arguments import shown
 from gradino._core import wrap
 from gradino._lib import check, lib
+from gradino.dtypes import int64
 from gradino.errors import IndexStepError, IndexTypeError, OutOfRangeError, ShapeError
 
 if TYPE_CHECKING:
@@ -31,16 +32,17 @@ def get(a: Tensor, index: Any) -> Tensor:
 
 def set_(a: Tensor, index: Any, value: Any) -> None:
     """``a[index] = value``."""
+    from gradino._in_place import scratch
     from gradino.grad_mode import no_grad
     from gradino.tensor import Tensor
 
     if lib.gd_grad_enabled() and a.requires_grad:  # also refuse what reaches `a` through an index tensor
         check(lib.gd_fill_in(a._h, 0.0, 0))
-    if not isinstance(value, Tensor):
-        value = Tensor(value, dtype=a.dtype)
-    elif lib.gd_grad_enabled() and value.requires_grad:
+    if isinstance(value, Tensor) and lib.gd_grad_enabled() and value.requires_grad:
         check(lib.gd_copy_in(a._h, value._h))  # raises, and says why
-    with no_grad():
+    with no_grad(), scratch():
+        if not isinstance(value, Tensor):
+            value = Tensor(value, dtype=a.dtype)
         if _is_mask(index) and index.shape == a.shape[: index.ndim] and value.numel() == 1:  # one pass, not row by row
             mask = index.reshape(*index.shape, *[1] * (a.ndim - index.ndim))
             check(lib.gd_copy_in(a._h, lib.gd_where(mask._h, lib.gd_cast(value.reshape(())._h, a.dtype.code), a._h)))
@@ -90,6 +92,11 @@ def _basic(a: Tensor, index: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
             if _is_mask(p):
                 if p.shape != a.shape[dim : dim + p.ndim]:
                     raise OutOfRangeError(f"index: a mask of shape {p.shape} for dimensions of shape {a.shape[dim : dim + p.ndim]}")
+                if not p.ndim:  # a new dimension, of size 1 where the mask holds and 0 where not
+                    a = wrap(lib.gd_unsqueeze(a._h, dim))
+                    picks.append((dim, Tensor([0] if p.item() else [], dtype=int64)))
+                    dim += 1
+                    continue
                 for column in p.nonzero().unbind(1):
                     picks.append((dim, column))
                     dim += 1

@@ -129,3 +129,29 @@ def test_logical_operators_are_for_bools_only(symbol: str) -> None:
         with pytest.raises(gd.DTypeError, match="for bool operands; one is"):
             call(a, b)
     assert call(gd.tensor([True, False]), np.array([True, True])).dtype is gd.bool
+
+
+def test_writes_outside_of_arenas_do_not_gather_memory() -> None:
+    b, x, w = gd.zeros(100, 100), gd.ones(100, 100), nn.Parameter(gd.ones(100, 100))
+    array = np.ones((100, 100), np.float32)
+
+    def writes() -> None:
+        t = b
+        t += x
+        t *= 0.5
+        b.add_(x, alpha=0.1).mul_(0.9).sub_(x).div_(2.0).clamp_(-1, 1)
+        b.copy_(array)  # type: ignore[arg-type]
+        b.normal_().uniform_()
+        b[:] = array
+        b[[1, 2]] = 3.0
+        with gd.no_grad():
+            nonlocal w
+            w -= 0.1 * 2
+            w.add_(x, alpha=0.5)
+
+    writes()
+    before = gd.permanent_arena().stats().used
+    for _ in range(20):
+        writes()
+    assert gd.permanent_arena().stats().used - before < 20 * 1000  # names of memory, not memory
+    assert b.tolist()[1] == [3.0] * 100 and b.tolist()[0] == [1.0] * 100
