@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gradino._core import call, dims, handle_of, wrap
 from gradino._lib import lib, op_id
-from gradino.dtypes import resolve
+from gradino.dtypes import float16, resolve
 from gradino.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -97,7 +97,11 @@ class Reductions:
     ) -> Tensor:
         """The standard deviation, the root of ``var``."""
         dim, divisor = _correction("std", dim, unbiased, correction)
-        return wrap(lib.gd_unary(_SQRT, _reduce("std", _VAR, self, dim, keepdim, divisor)._h))
+        own = self.dtype
+        if own is not float16:
+            return wrap(lib.gd_unary(_SQRT, _reduce("std", _VAR, self, dim, keepdim, divisor)._h))
+        variance = _reduce("std", _VAR, self.float(), dim, keepdim, divisor)  # a float16 has no room for the square of 256
+        return wrap(lib.gd_unary(_SQRT, variance._h)).to(own)
 
     def amax(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """The largest element; NaN if there is one. Ties share the gradient."""

@@ -113,3 +113,13 @@ def test_parameters_as_one_vector():
     with pytest.raises(gd.ShapeError, match=r"shape \(8,\), the parameters 9 elements"):
         utils.vector_to_parameters(gd.zeros(8), model.parameters())
     assert model.bias.tolist() == [6, 7, 8]
+
+
+@pytest.mark.parametrize("value, kind", [(300.0, 2.0), (300.0, 3.0), (1e-4, 2.0), (300.0, 1.0)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_squared_where_there_is_room(value: float, kind: float, dtype: str):
+    (p,) = with_gradients(np.full(4, value, np.float32), dtype=dtype)
+    total = utils.clip_grad_norm_([p], value / 2, kind)
+    assert total.dtype == getattr(gd, dtype) and total.item() == pytest.approx(value * 4 ** (1 / kind), rel=1e-2)
+    assert p.grad is not None
+    assert p.grad.float().tolist() == pytest.approx([value / 2 / 4 ** (1 / kind)] * 4, rel=2e-2)

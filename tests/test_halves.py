@@ -182,3 +182,16 @@ def test_gradients(spec, dtype):
                 w, y = want._array(), wide(got)
                 w = np.where(np.isinf(y) & (np.abs(w) > LARGEST[dtype] / 8), y, w)  # float16 overflowed on the way
                 assert_close(y, w, rtol=eps, atol=eps * min(float(np.abs(w).max(initial=0.1)), LARGEST[dtype]), what=what)
+
+
+@pytest.mark.parametrize("scale", [300.0, 1e-4])
+def test_the_variance_in_a_standard_deviation_has_room(scale: float) -> None:
+    x = (gd.tensor([1.0, -1.0, 0.5, 0.0]) * scale).half().requires_grad_()
+    wide = x.detach().float().requires_grad_()
+    y, z = x.std(), wide.std()
+    y.backward()
+    z.backward()
+    assert y.dtype is gd.float16 and y.item() == pytest.approx(z.item(), rel=2e-3)
+    assert x.grad is not None and wide.grad is not None
+    assert x.grad.float().tolist() == pytest.approx(wide.grad.tolist(), rel=2e-3, abs=1e-3)
+    assert x.std(0, keepdim=True).shape == (1,)

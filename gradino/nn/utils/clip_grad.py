@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any
 
 from gradino import functions
 from gradino.arena import step_arena
+from gradino.dtypes import promote_types
 from gradino.errors import DTypeError, GradinoError, InvalidValueError
 from gradino.factories import zeros
 from gradino.grad_mode import no_grad
@@ -51,6 +53,7 @@ def get_total_norm(
         else:
             total = functions.stack(parts).sum()
             total = total.sqrt() if kind == 2 else total ** (1 / kind)
+            total = total.to(functools.reduce(promote_types, {t.dtype for t in given if t.numel()}))
         if error_if_nonfinite and not math.isfinite(total.item()):
             raise GradinoError(f"get_total_norm: the norm of order {norm_type} is {total.item()}; error_if_nonfinite=False lets it pass")
         return total.keep()
@@ -60,6 +63,8 @@ def _part(t: Tensor, kind: float) -> Tensor:
     """What a tensor adds to the sum, or to the maximum."""
     if kind == math.inf:
         return t.abs().amax()
+    if t.itemsize == 2:  # squares leave the range of float16, and the digits of both halves
+        t = t.float()
     return t.square().sum() if kind == 2 else (t.abs() ** kind).sum()
 
 
