@@ -3,8 +3,7 @@
 #include "../bf16.h"
 #include "../gemm.h"
 #include "../thread.h"
-#include "pack.h"
-#include "tile.h"
+#include "thin.h"
 
 enum {
     TASK_ROWS = 8 * TILE_ROWS,       /* rows of a task: its sums stay in L1, a block of its A in L2 */
@@ -64,13 +63,17 @@ static void run_panel(const product *p, int64_t i0, int64_t i1, int64_t j, int n
     const gd_gemm_args *g = p->g;
     float *sums = (float *)(void *)(own + panel_bytes(g));
     const int64_t width = width_of(n);
+    const bool thin = !p->b && i1 - i0 <= THIN_MOST && g->b_rs == 1;
     for (int64_t k0 = 0; k0 < g->k; k0 += GD_GEMM_KC) {
         const int64_t kb = gemm_min(GD_GEMM_KC, g->k - k0);
         tile t = {.pairs = (kb + 1) / 2, .init_rs = g->accumulate ? g->c_rs : 0, .c_rs = g->c_rs, .n = n, .first = k0 == 0, .last = k0 + kb == g->k};
-        if (p->b) {
+        const uint16_t *b = (const uint16_t *)g->b + k0 * g->b_rs + j * g->b_cs;
+        if (thin) {
+            t.b = NULL;
+        } else if (p->b) {
             t.b = p->b + j * p->pairs + k0 / 2 * width;
         } else {
-            pack((const uint16_t *)g->b + k0 * g->b_rs + j * g->b_cs, g->b_cs, g->b_rs, n, kb, width, (uint32_t *)(void *)own);
+            pack(b, g->b_cs, g->b_rs, n, kb, width, (uint32_t *)(void *)own);
             t.b = (const uint32_t *)(const void *)own;
         }
         for (int64_t i = i0; i < i1; i += TILE_ROWS) {
@@ -79,7 +82,8 @@ static void run_panel(const product *p, int64_t i0, int64_t i1, int64_t j, int n
             t.c = (uint16_t *)g->c + i * g->c_rs + j;
             t.sums = sums + (i - i0) * TILE_COLUMNS;
             if (t.first) t.init = g->accumulate ? t.c : g->bias ? (const uint16_t *)g->bias + j : NULL;
-            tile_fns[mr - 1][n > LANES](&t);
+            if (thin) thin_fns[mr - 1][n > LANES](&t, b, g->b_cs, kb);
+            else tile_fns[mr - 1][n > LANES](&t);
         }
     }
 }

@@ -1,5 +1,8 @@
 /* pack.h - packing panels of bfloat16 pairs: dst[pair][width] = elements 2 pair and 2 pair + 1 of each lane.
  * An odd k ends with a 0; lanes past the last real one hold copies of it, or 0. */
+#ifndef GRADINO_BF16_PACK_H
+#define GRADINO_BF16_PACK_H
+
 #include <immintrin.h>
 
 #include "../gemm_blocks.h"
@@ -70,3 +73,5 @@ static void pack(const uint16_t *src, int64_t lane_stride, int64_t k_stride, int
     else if (lane_stride == 1) pack_side_by_side(src, k_stride, lanes, k, width, dst);
     else pack_scattered(src, lane_stride, k_stride, lanes, k, width, dst);
 }
+
+#endif

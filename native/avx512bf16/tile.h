@@ -1,5 +1,8 @@
 /* tile.h - the register tile of the bfloat16 product: up to 14 x 2 vectors of float32 sums.
  * Both operands are packed in pairs along k; whole vectors are read, and what is past n is not stored. */
+#ifndef GRADINO_BF16_TILE_H
+#define GRADINO_BF16_TILE_H
+
 #include <immintrin.h>
 
 #include "../gemm_blocks.h"
@@ -85,3 +88,5 @@ static inline __attribute__((always_inline)) void run_tile(const int mr, const i
 EACH_ROWS(DEFINE_TILES)
 #define TILES(mr) {tile_##mr##x1, tile_##mr##x2},
 static tile_fn *const tile_fns[TILE_ROWS][2] = {EACH_ROWS(TILES)}; /* [rows - 1][vectors - 1] */
+
+#endif
