@@ -134,11 +134,13 @@ static gd_status process(gd_backward_run *run, gd_node *n) {
             if (--p->pending == 0) GD_TRY(gd_backward_push(run, p));
         }
     }
-    for (int k = 0; k < n->nout; k++) n[k].acc = 0;
+    for (int k = 0; k < n->nout; k++)
+        if (n[k].acc) gd_backward_set(run, &n[k], 0);
+    gd_recycler_sweep(run->recycler);
     return GD_OK;
 }
 
-static gd_status seed(gd_node *root, gd_tensor gradient) {
+static gd_status seed(gd_backward_run *run, gd_node *root, gd_tensor gradient) {
     if (!gradient) {
         if (gd_numel(&root->v) != 1)
             return gd_fail(GD_ERR_SHAPE, "backward: the tensor has shape %s: without a gradient argument it must have exactly one element", gd_text_view(&root->v));
@@ -151,8 +153,9 @@ static gd_status seed(gd_node *root, gd_tensor gradient) {
             return gd_fail(GD_ERR_SHAPE, "backward: the gradient is %s %s, must be like the tensor: %s %s", gd_text_view(&g->v), gd_dtype_name(g->v.dtype),
                            gd_text_view(&root->v), gd_dtype_name(root->v.dtype));
     }
-    root->acc = root->acc ? GD_RECORD(add, NULL, root->acc, gradient) : gradient;
-    return root->acc ? GD_OK : gd_last_status();
+    if (root->acc && !(gradient = GD_RECORD(add, NULL, root->acc, gradient))) return gd_last_status();
+    gd_backward_set(run, root, gradient);
+    return GD_OK;
 }
 
 static gd_status run_backward(gd_backward_run *run, const gd_tensor *roots, const gd_tensor *gradients, int64_t count, const gd_tensor *inputs, int64_t ninputs) {
@@ -174,7 +177,7 @@ static gd_status run_backward(gd_backward_run *run, const gd_tensor *roots, cons
     for (int64_t i = 0; i < count; i++) {
         gd_tensor gradient = gradients ? gradients[i] : GD_ABSENT;
         GD_TRY(gd_optional(&gradient, "backward"));
-        GD_TRY(seed(gd_node_peek(roots[i]), gradient));
+        GD_TRY(seed(run, gd_node_peek(roots[i]), gradient));
     }
     run->stack.count = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -205,7 +208,12 @@ static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_
     gd_place place = gd_arena_place(run->arena);
     bool recording = t->grad_enabled;
     t->grad_enabled = run->create_graph;
+    gd_recycler recycler, *outer = t->recycler;
+    gd_recycler_start(&recycler, run->arena);
+    run->recycler = &recycler;
+    t->recycler = run->create_graph ? NULL : &recycler; /* a graph reads them all */
     gd_status status = run_backward(run, roots, gradients, count, inputs, ninputs);
+    t->recycler = outer;
     if (status >= 0 && run->captured) status = hand_out(run, inputs, ninputs);
     for (int64_t i = 0; i < ninputs; i++) {
         gd_node *in = gd_node_peek(inputs[i]);

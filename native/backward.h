@@ -3,7 +3,7 @@
 #ifndef GRADINO_BACKWARD_H
 #define GRADINO_BACKWARD_H
 
-#include "engine.h"
+#include "recycle.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -33,6 +33,7 @@ typedef struct gd_backward_run {
     struct { change *item; int64_t count, room; } changes; /* for good: undone if the run fails */
     gd_arena *home;            /* another arena that got gradients of leaves, and where it was before */
     gd_place home_place;
+    gd_recycler *recycler;
 } gd_backward_run;
 
 /* The first output of n's op, which carries the graph. */
@@ -40,6 +41,8 @@ static inline gd_node *gd_primary(gd_node *n) { return n - n->out_index; }
 
 /* Onto the stack of nodes. */
 gd_status gd_backward_push(gd_backward_run *run, gd_node *n);
+/* Makes g (or 0) n's gradient so far, in place of another. */
+void gd_backward_set(gd_backward_run *run, gd_node *n, gd_tensor g);
 /* Before .grad or a lasting flag of a node changes. */
 gd_status gd_backward_note(gd_backward_run *run, gd_node *n);
 /* Undoes what was noted. */

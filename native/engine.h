@@ -52,7 +52,8 @@ enum gd_node_work {
     GD_WRITTEN = 1 << 5, /* `acc` was written straight into the gradient buffer */
     GD_FREED = 1 << 6,   /* for good: a backward has consumed this node's graph */
     GD_GRAD_SET = 1 << 7,  /* .grad is there */
-    GD_GRAD_SEEN = 1 << 8  /* .grad was handed out */
+    GD_GRAD_SEEN = 1 << 8, /* .grad was handed out */
+    GD_PASSING = 1 << 9    /* made during a backward: its memory is used again, see recycle.h */
 };
 
 enum { GD_SMALL_IN = 4 };
@@ -73,7 +74,7 @@ typedef struct gd_node {
     gd_tensor acc;              /* during a backward: the gradient gathered so far */
     uint32_t version;           /* writes to the storage; of the base */
     uint32_t nin;
-    uint32_t stamp, pending, capture; /* during a backward: its number, consumers to come, index of a wanted input + 1 */
+    uint32_t stamp, pending, capture; /* during a backward: its number, consumers to come (or holders), index of a wanted input + 1 */
     uint32_t own_version;       /* storage version when the op had written it */
     int16_t op;                 /* -1: none */
     uint16_t flags;
@@ -119,6 +120,7 @@ enum { GD_PERMANENT = 0 }; /* its index */
 enum { GD_MAX_SCOPES = 64, GD_MAX_MODES = 256, GD_MESSAGE_BYTES = 1024, GD_SHAPE_TEXTS = 8 };
 typedef struct gd_thread {
     gd_arena *active;
+    struct gd_recycler *recycler; /* of the backward that runs, or NULL */
     bool grad_enabled, grad_base; /* now; outside every mode */
     int nscopes, nsteps, nmodes;
     /* ids are negative from the moment they are abandoned, which another thread may do */

@@ -60,6 +60,12 @@ static void add_in_place(gd_view *to, const gd_view *from) {
     gd_run(GD_OP_add, in, 2, out, 1, NULL);
 }
 
+void gd_backward_set(gd_backward_run *run, gd_node *n, gd_tensor g) {
+    if (g) gd_recycler_hold(g);
+    if (n->acc) gd_recycler_drop(run->recycler, n->acc);
+    n->acc = g;
+}
+
 /* A tensor that nobody else refers to may later be added to in place. */
 static bool is_fresh(const gd_vjp *v, const gd_node *g) {
     if (g->base != g->self || g->work & GD_GIVEN || g->flags & GD_EXTERNAL) return false;
@@ -76,7 +82,7 @@ gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g) {
         return gd_fail(GD_ERR, "backward: internal fault: `%s` gave input %d a gradient of shape %s %s instead of %s %s", gd_ops[v->node->op].name, k,
                        gd_text_view(&gn->v), gd_dtype_name(gn->v.dtype), gd_text_view(&in->v), gd_dtype_name(in->v.dtype));
     if (!in->acc) {
-        in->acc = g;
+        gd_backward_set(v->run, in, g);
         if (is_fresh(v, gn)) in->work |= GD_OWNED;
         gn->work |= GD_GIVEN;
     } else if (in->work & GD_OWNED && !v->create_graph) {
@@ -84,7 +90,7 @@ gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g) {
     } else {
         gd_tensor sum = add_new(in->acc, g);
         if (!sum) return gd_last_status();
-        in->acc = sum;
+        gd_backward_set(v->run, in, sum);
         in->work |= GD_OWNED;
         gd_node_peek(sum)->work |= GD_GIVEN;
     }
@@ -95,15 +101,11 @@ gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const 
     gd_node *gn = gd_node_of(g, "slice"), *in = gd_node_peek(v->node->in[0]);
     if (!gn) return gd_last_status();
     if (!in->acc || !(in->work & GD_OWNED)) {
-        gd_view like;
-        GD_TRY(gd_view_init(&like, in->v.rank, gd_logical_shape(&in->v), in->v.dtype, "slice"));
-        gd_node *whole = gd_node_new(v->run->arena, &like);
+        gd_tensor whole = in->acc ? GD_RECORD(copy, NULL, in->acc) : gd_full(in->v.rank, gd_logical_shape(&in->v), in->v.dtype, 0, 0);
         if (!whole) return gd_last_status();
-        if (in->acc) gd_copy_view(&whole->v, &gd_node_peek(in->acc)->v);
-        else memset(whole->v.data, 0, (size_t)(gd_numel(&like) * gd_dtype_bytes(like.dtype)));
-        in->acc = whole->self;
+        gd_backward_set(v->run, in, whole);
         in->work |= GD_OWNED;
-        whole->work |= GD_GIVEN;
+        gd_node_peek(whole)->work |= GD_GIVEN;
     }
     gd_view part = gd_node_peek(in->acc)->v;
     int64_t offset = 0;
@@ -237,7 +239,10 @@ static gd_status leaf_arrived(gd_backward_run *run, gd_node *n) {
 }
 
 gd_status gd_backward_arrived(gd_backward_run *run, gd_node *n) {
-    if (n->capture && run->captured) run->captured[n->capture - 1] = n->acc;
+    if (n->capture && run->captured) {
+        run->captured[n->capture - 1] = n->acc;
+        gd_recycler_hold(n->acc); /* until it is handed out */
+    }
     if (!run->to_leaves) return GD_OK;
     if (!n->in) return leaf_arrived(run, n);
     return n->flags & GD_RETAIN_GRAD ? leaf_arrived(run, n) : GD_OK;

@@ -109,6 +109,8 @@ gd_export *gd_export_open(gd_tensor t);
 void gd_export_close(gd_export *e);
 /* Tests: the nth commit or reserve from now (1 = next) fails, once; 0 turns it off. Returns calls since. */
 int64_t gd_test_fail_allocation(int64_t nth);
+/* Tests: from how many bytes on a backward uses the memory of gradients again that it is done with. Returns what was. */
+int64_t gd_test_recycling(int64_t least);
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 gd_status gd_info(gd_tensor t, gd_tensor_info *out);

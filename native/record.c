@@ -1,6 +1,7 @@
 /* record.c - running an op: shape rule, memory, kernel, and the graph node that remembers it. */
 #include "cpu.h"
 #include "kept.h"
+#include "recycle.h"
 #include "thread.h"
 
 void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr) {
@@ -28,6 +29,9 @@ void gd_copy_view(gd_view *dst, const gd_view *src) {
 
 /* Nodes and bytes for all outputs and the workspace, or nothing at all. */
 static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, int64_t many_inputs, gd_node **nodes, void **workspace, char **after) {
+    gd_recycler *recycler = gd_self()->recycler;
+    if (recycler && recycler->arena != a) recycler = NULL;
+    int64_t room[GD_MAX_OUT] = {0}; /* of outputs whose memory is recycled */
     gd_arena_lock(a);
     gd_place place = {a->top, a->node_count};
     bool ok = true;
@@ -36,7 +40,13 @@ static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, 
         } else if (k == 0 && dest) {
             c->out[0].data = dest;
         } else {
-            c->out[k].data = gd_arena_bytes(a, gd_numel(&c->out[k]) * gd_dtype_bytes(c->out[k].dtype));
+            const int64_t bytes = gd_numel(&c->out[k]) * gd_dtype_bytes(c->out[k].dtype);
+            const bool passing = recycler && bytes >= recycler->least;
+            c->out[k].data = passing ? gd_recycler_take(recycler, bytes, &room[k]) : NULL;
+            if (!c->out[k].data) {
+                c->out[k].data = gd_arena_bytes(a, bytes);
+                if (passing) room[k] = (bytes + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+            }
             if (!c->out[k].data) ok = false;
         }
         if (ok && !(nodes[k] = gd_arena_node(a))) ok = false;
@@ -58,6 +68,8 @@ static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, 
     }
     if (!ok) gd_arena_undo(a, place);
     gd_arena_unlock(a);
+    for (int k = 0; k < c->nout && ok && recycler; k++)
+        if (room[k]) gd_recycler_made(recycler, nodes[k], room[k]);
     return ok ? GD_OK : gd_last_status();
 }
 
