@@ -19,6 +19,34 @@ static atomic_flag table_lock = ATOMIC_FLAG_INIT;
 static void lock_table(void) { gd_flag_lock(&table_lock); }
 static void unlock_table(void) { atomic_flag_clear_explicit(&table_lock, memory_order_release); }
 
+/* Nodes of an arena are mapped and unmapped under this lock, so that other threads can look at them under it. Nothing
+ * else is locked inside. */
+static atomic_flag mapping_lock = ATOMIC_FLAG_INIT;
+static void map_nodes(gd_arena *a, gd_node *nodes) {
+    gd_flag_lock(&mapping_lock);
+    if (!nodes) gd_span_release(&a->nodes_span);
+    a->nodes = nodes;
+    atomic_flag_clear_explicit(&mapping_lock, memory_order_release);
+}
+
+bool gd_lives_elsewhere(gd_tensor h) {
+    gd_flag_lock(&mapping_lock);
+    const bool lives = gd_node_peek(h) != NULL;
+    atomic_flag_clear_explicit(&mapping_lock, memory_order_release);
+    return lives;
+}
+
+/* The other thread may be changing the node. What is read then is from before or after, and both are right. */
+__attribute__((no_sanitize("thread"), noinline)) static bool had_backward(const gd_node *n) { return n->work & GD_FREED; }
+
+bool gd_user_waits_elsewhere(gd_tensor user) {
+    gd_flag_lock(&mapping_lock);
+    const gd_node *n = gd_node_peek(user);
+    const bool waits = n && !had_backward(n);
+    atomic_flag_clear_explicit(&mapping_lock, memory_order_release);
+    return waits;
+}
+
 /* A short spin, then the processor for whoever holds it. */
 void gd_flag_wait(atomic_flag *flag) {
     for (int tries = 0; atomic_flag_test_and_set_explicit(flag, memory_order_acquire); tries++)
@@ -197,7 +225,7 @@ static void arena_setup(gd_arena *a, gd_span data, gd_span nodes, const char *na
     a->data = data;
     a->nodes_span = nodes;
     a->top = data.base;
-    a->nodes = (gd_node *)(void *)nodes.base;
+    map_nodes(a, (gd_node *)(void *)nodes.base);
     set_node_count(a, 0);
     a->node_ready = nodes.committed / (int64_t)sizeof(gd_node);
     a->exports = a->exports_tail = a->hole = NULL;
@@ -276,8 +304,7 @@ static gd_status check_open(const gd_arena *a, const char *what) {
 void gd_arena_release(gd_arena *a) {
     lock_table();
     gd_span_release(&a->data);
-    gd_span_release(&a->nodes_span);
-    a->nodes = NULL;
+    map_nodes(a, NULL);
     a->is_open = false;
     unlock_table();
 }
@@ -293,8 +320,7 @@ static void discard_unexported(gd_arena *a) {
         char *after = (char *)(((intptr_t)e->end + page - 1) & -page);
         if (after > from) from = after;
     }
-    gd_span_release(&a->nodes_span);
-    a->nodes = NULL;
+    map_nodes(a, NULL);
 }
 
 gd_status gd_arena_close(gd_arena *a) {
@@ -377,9 +403,11 @@ int64_t gd_arena_list(gd_arena **out, int64_t capacity) {
 void gd_arena_lock_all(void) {
     lock_table();
     for (int id = 0; id < GD_MAX_ARENAS; id++) gd_arena_lock(&gd_arenas[id]);
+    gd_flag_lock(&mapping_lock);
 }
 
 void gd_arena_unlock_all(void) {
+    atomic_flag_clear_explicit(&mapping_lock, memory_order_release);
     for (int id = 0; id < GD_MAX_ARENAS; id++) gd_arena_unlock(&gd_arenas[id]);
     unlock_table();
 }

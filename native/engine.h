@@ -357,8 +357,16 @@ typedef struct gd_param {
     uint8_t dtype;
     bool in_slab, freed, abandoned;
 } gd_param;
+/* Of tensors that any thread may have made, and whose arena it may be closing. */
+bool gd_lives_elsewhere(gd_tensor h);
+bool gd_user_waits_elsewhere(gd_tensor user);
+static inline bool gd_lives(gd_tensor h) {
+    return h && (gd_arena_by_handle(h) == gd_self()->active ? gd_node_peek(h) != NULL : gd_lives_elsewhere(h));
+}
 /* Whether a backward may still come to the result of an op. */
 static inline bool gd_user_waits(gd_tensor user) {
+    if (!user) return false;
+    if (gd_arena_by_handle(user) != gd_self()->active) return gd_user_waits_elsewhere(user);
     const gd_node *n = gd_node_peek(user);
     return n && !(n->work & GD_FREED);
 }

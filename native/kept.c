@@ -35,7 +35,7 @@ static void append(gd_node *n) {
 static bool is_read(const gd_node *n, bool *forever) {
     bool read = false;
     for (int k = GD_FIRST_USER; k <= GD_LAST_USER; k++)
-        if (gd_node_peek(n->in_small[k])) {
+        if (gd_lives(n->in_small[k])) {
             read = true;
             *forever |= gd_arena_by_handle(n->in_small[k])->is_permanent;
         }

@@ -18,9 +18,9 @@ void gd_kept_give_up(gd_tensor kept);
 /* Notes that `user`, a view or the result of a recorded op, may still read it. Of several the oldest dies last
  * where arenas nest. */
 static inline void gd_kept_used(gd_node *kept, gd_tensor user) {
-    if (!gd_node_peek(__atomic_load_n(&kept->in_small[GD_FIRST_USER], __ATOMIC_RELAXED))) {
+    if (!gd_lives(__atomic_load_n(&kept->in_small[GD_FIRST_USER], __ATOMIC_RELAXED))) {
         gd_tensor last = __atomic_load_n(&kept->in_small[GD_LAST_USER], __ATOMIC_RELAXED);
-        __atomic_store_n(&kept->in_small[GD_FIRST_USER], gd_node_peek(last) ? last : user, __ATOMIC_RELAXED);
+        __atomic_store_n(&kept->in_small[GD_FIRST_USER], gd_lives(last) ? last : user, __ATOMIC_RELAXED);
     }
     __atomic_store_n(&kept->in_small[GD_LAST_USER], user, __ATOMIC_RELAXED);
 }

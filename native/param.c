@@ -122,7 +122,7 @@ void gd_parameter_abandon(gd_tensor parameter) {
     }
     if (!n || !(n->flags & GD_PARAMETER) || n->param->abandoned) return;
     gd_param *p = n->param;
-    if (!gd_node_peek(p->first_user) && !gd_node_peek(p->last_user)) {
+    if (!gd_lives(p->first_user) && !gd_lives(p->last_user)) {
         free_parameter(n);
         return;
     }
