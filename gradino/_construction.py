@@ -15,7 +15,7 @@ from gradino.dtypes import dtype
 from gradino.errors import DTypeError, ShapeError
 from gradino.grad_mode import no_grad
 
-__all__ = ["from_data"]
+__all__ = ["foreign_array", "from_data"]
 
 
 def from_data(data: Any, dtype: Any = None) -> int:
@@ -94,3 +94,16 @@ def _converted(array: np.ndarray[Any, Any], wanted: dtype, checked: bool) -> np.
             whole_number("tensor", value, wanted)
     with np.errstate(all="ignore"):
         return array.astype(wanted.numpy)
+
+
+def foreign_array(value: Any) -> Any:
+    """A tensor or NumPy array of a value that may come from another library."""
+    if isinstance(value, tensor_type()):
+        return value
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        try:
+            value = value.numpy()
+        except TypeError:  # a dtype that NumPy lacks, bfloat16
+            value = value.float().numpy()
+    return np.asarray(value)

@@ -229,6 +229,11 @@ def test_two_passes_at_once():
         assert [(a[0].tolist(), b[0].tolist()) for a, b in zip(loader, loader)] == [([0, 1], [0, 1]), ([2, 3], [2, 3])]
 
 
+def numbers(loader: d.DataLoader) -> list[list[int]]:
+    """The sample numbers of each batch."""
+    return [(b[0] if isinstance(b, list) else b).tolist() for b in loader]
+
+
 # ---- Resuming ---------------------------------------------------------------------------------------------------
 
 
@@ -241,8 +246,8 @@ def test_resuming(make, taken):
     gd.manual_seed(0)
     whole = make()
     with gd.step_arena():
-        batches = [b[0].tolist() if isinstance(b, list) else b.tolist() for b in whole]
-        following = [b[0].tolist() if isinstance(b, list) else b.tolist() for b in whole]
+        batches = numbers(whole)
+        following = numbers(whole)
     gd.manual_seed(0)
     first = make()
     with gd.step_arena():
@@ -254,8 +259,8 @@ def test_resuming(make, taken):
         second = make()
         second.load_state_dict(state)
         gd.set_rng_state(random)
-        rest = [b[0].tolist() if isinstance(b, list) else b.tolist() for b in second]
-        next_pass = [b[0].tolist() if isinstance(b, list) else b.tolist() for b in second]
+        rest = numbers(second)
+        next_pass = numbers(second)
     assert rest == batches[taken:] and next_pass == following
 
 

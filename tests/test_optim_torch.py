@@ -137,3 +137,16 @@ def test_text_and_defaults() -> None:
             assert theirs.defaults[name] == value, f"{kind}: {name}"
         lines = repr(theirs).splitlines()
         assert [line for line in repr(ours).splitlines() if line not in lines] == []
+
+
+def test_a_bfloat16_state_of_pytorch_loads() -> None:
+    """NumPy has no bfloat16, so its values come another way."""
+    q = torch.nn.Parameter(torch.ones(5, dtype=torch.bfloat16))
+    theirs = torch.optim.Adam([q], lr=0.1, foreach=False)
+    q.grad = torch.arange(5, dtype=torch.bfloat16)
+    theirs.step()
+    p = nn.Parameter(gd.ones(5, dtype=gd.bfloat16))
+    ours = optim.Adam([p], lr=0.1)
+    ours.load_state_dict(theirs.state_dict())
+    for name in ("exp_avg", "exp_avg_sq"):
+        assert ours.state[p][name].tolist() == theirs.state[q][name].tolist()

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from gradino import dtypes
+from gradino._construction import foreign_array
 from gradino._lib import check, lib
 from gradino.arena import step_arena
 from gradino.devices import need_cpu
 from gradino.errors import DTypeError, GradinoError
-from gradino.nn._state import IncompatibleKeys, foreign_array
+from gradino.nn._state import IncompatibleKeys
 from gradino.nn.parameter import Buffer, Parameter, as_buffer
 from gradino.tensor import Tensor
 

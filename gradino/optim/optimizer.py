@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
+from gradino._construction import foreign_array
 from gradino._core import wrap
 from gradino._lib import check, ffi, lib, raise_error
 from gradino.arena import step_arena
@@ -235,9 +234,10 @@ class Optimizer:
         step = int(entry.get("step", 1 if moments else 0))  # PyTorch's SGD does not count
         check(lib.gd_optimizer_set_step(self._native, p._h, 0))  # forgets what there was
         for region, value in moments.items():
-            if not isinstance(value, Tensor):
-                value = Tensor(value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value))
-            check(lib.gd_optimizer_set_state(self._native, p._h, region, value._h))
+            moment = foreign_array(value)
+            if not isinstance(moment, Tensor):
+                moment = Tensor(moment)
+            check(lib.gd_optimizer_set_state(self._native, p._h, region, moment._h))
         check(lib.gd_optimizer_set_step(self._native, p._h, step))
 
     # ---- copies ---------------------------------------------------------------------------------------------

@@ -113,4 +113,5 @@ static inline tile_fn *pick_tile(int dtype, bool packed, int mr, int n) {
     return packed ? packed_fns[f64][mr - 1][width] : direct_fns[f64][mr - 1][width];
 }
 
+#define GEMM_TRANSPOSES_PARTS 1
 #include "../portable/gemm_driver.h"

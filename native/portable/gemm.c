@@ -116,19 +116,5 @@ static inline tile_fn *pick_tile(int dtype, bool packed, int mr, int n) {
     return tile_fns[dtype == GD_FLOAT64][packed][mr - 1][n > GEMM_VECTOR / (dtype == GD_FLOAT32 ? 4 : 8)];
 }
 
-static void pack(int dtype, const void *src, int64_t lane_stride, int64_t k_stride, int64_t lanes, int64_t k, int64_t width, void *dst) {
-    const bool f32 = dtype == GD_FLOAT32;
-    if (k_stride == 1 && lane_stride != 1 && lanes == width) {
-        if (f32) pack_transposed_f32(src, lane_stride, lanes, k, width, dst);
-        else pack_transposed_f64(src, lane_stride, lanes, k, width, dst);
-    } else {
-        (f32 ? pack_f32 : pack_f64)(src, lane_stride, k_stride, lanes, k, width, dst);
-    }
-}
-
-static void pack_rows(int dtype, const void *src, int64_t k_stride, int64_t panels, int64_t k, int64_t width, void *dst) {
-    if (dtype == GD_FLOAT32) pack_rows_f32(src, k_stride, panels, k, width, dst);
-    else pack_rows_f64(src, k_stride, panels, k, width, dst);
-}
-
+#define GEMM_TRANSPOSES_PARTS 0
 #include "gemm_driver.h"

@@ -9,9 +9,12 @@
  *   gemm_tile, and
  *   pick_tile(dtype, packed, mr, n)  the tile function for mr rows and n columns
  *   panel_width(dtype, n)            columns a tile for n columns reads (and a panel for it has)
- *   pack(dtype, src, lane_stride, k_stride, lanes, k, width, dst)
+ *   pack_f32(src, lane_stride, k_stride, lanes, k, width, dst), and _f64
  *       dst[k][width] = src lanes (elements `lane_stride` apart), the rest of the width 0
- *   pack_rows(dtype, src, k_stride, panels, k, width, dst)
+ *   pack_transposed_f32(src, lane_stride, lanes, k, width, dst), and _f64
+ *       the same for lanes that are contiguous along k
+ *   GEMM_TRANSPOSES_PARTS            1 if it also takes fewer lanes than the width
+ *   pack_rows_f32(src, k_stride, panels, k, width, dst), and _f64
  *       the same for whole panels of lanes side by side, one panel after another
  * and includes gemm_thin_tile.h for float32 and float64. */
 #include "gemm_panel.h"

@@ -31,6 +31,22 @@ static void fill_init(const gd_gemm_args *g) {
     }
 }
 
+/* Lanes side by side for the tiles: of one panel, and of whole panels one after another. */
+static void pack(int dtype, const void *src, int64_t lane_stride, int64_t k_stride, int64_t lanes, int64_t k, int64_t width, void *dst) {
+    const bool f32 = dtype == GD_FLOAT32;
+    if (k_stride == 1 && lane_stride != 1 && (GEMM_TRANSPOSES_PARTS || lanes == width)) {
+        if (f32) pack_transposed_f32(src, lane_stride, lanes, k, width, dst);
+        else pack_transposed_f64(src, lane_stride, lanes, k, width, dst);
+    } else {
+        (f32 ? pack_f32 : pack_f64)(src, lane_stride, k_stride, lanes, k, width, dst);
+    }
+}
+
+static void pack_rows(int dtype, const void *src, int64_t k_stride, int64_t panels, int64_t k, int64_t width, void *dst) {
+    if (dtype == GD_FLOAT32) pack_rows_f32(src, k_stride, panels, k, width, dst);
+    else pack_rows_f64(src, k_stride, panels, k, width, dst);
+}
+
 /* Columns of B as a tile reads them, side by side, rows b_rs apart. */
 typedef struct columns {
     const void *b;

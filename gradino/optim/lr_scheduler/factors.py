@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,11 +14,12 @@ from gradino.optim.optimizer import Optimizer
 __all__ = ["ConstantLR", "ExponentialLR", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "PolynomialLR", "StepLR"]
 
 
-class _Factor(LRScheduler):
+class _Factor(LRScheduler, ABC):
     """A schedule given by the factor between one epoch and the next."""
 
+    @abstractmethod
     def _factor(self, epoch: int) -> float:
-        raise NotImplementedError(f"{self._title} does not say what its factor is")
+        """What the rates of the epoch before are multiplied with."""
 
     def get_lr(self) -> list[float]:
         """The rates that stand in the groups, times the factor of this epoch."""

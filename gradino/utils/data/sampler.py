@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -39,14 +40,14 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
-class _Seeded(Sampler):
+class _Seeded(Sampler, ABC):
     """A sampler whose order a seed decides; iterated on its own, it draws one."""
 
     generator: Generator | None
 
+    @abstractmethod
     def order(self, seed: int) -> list[int]:
         """The numbers, as the seed decides."""
-        raise NotImplementedError(f"{type(self).__name__} does not say in which order the samples come")
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.order(draw(self.generator)))
