@@ -59,13 +59,13 @@ def resolve(dotted: str) -> Any:
 
 def missing(rows: Sequence[Row], specs: Mapping[str, Spec], document: str) -> list[str]:
     """What is missing for each op, in words."""
-    found = [f"{name}: has a spec in tests/specs.py, but no row in native/ops.def" for name in specs if name not in {r.name for r in rows}]
+    found = [f"{name}: has a spec in tests/specs/, but no row in native/ops.def" for name in specs if name not in {r.name for r in rows}]
     documented = set(re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE))
     found += [f"{name}: stands in docs/op-support.md, but not in native/ops.def" for name in sorted(documented - {r.name for r in rows})]
     for row in rows:
         spec, dotted = specs.get(row.name), python_name(row, specs.get(row.name))
         if spec is None:
-            found.append(f"{row.name}: no spec in tests/specs.py")
+            found.append(f"{row.name}: no spec in tests/specs/")
         else:
             if not spec.cases:
                 found.append(f"{row.name}: its spec has no cases")
@@ -89,7 +89,7 @@ def document(rows: Sequence[Row], specs: Mapping[str, Spec]) -> str:
     lines = [
         "# Ops and where they run",
         "",
-        "Written by `python docs/op_support.py` from `native/ops.def` and `tests/specs.py`; do not edit.",
+        "Written by `python docs/op_support.py` from `native/ops.def` and `tests/specs/`; do not edit.",
         "",
         "Dtypes: float32, float64, int64, int32, bool, and bfloat16, float16, which [compute in float32](dtypes.md).",
         "Gradient: how often the op can be differentiated. Kernels: every op runs on any CPU (portable) and with AVX2;",

@@ -41,7 +41,7 @@ def test_every_function_is_tested():
     tested = {spec.python.split(".")[-1] or spec.name for spec in LIST + COMPOSED} | {spec.name for spec in LIST + COMPOSED}
     tested |= {name for names in ELSEWHERE.values() for name in names.split()}
     public = {*functions.__all__, *factories.__all__, *gd.nn.functional.__all__}
-    assert sorted(public - tested) == [], "these have no spec in tests/specs.py or tests/composed.py"
+    assert sorted(public - tested) == [], "these have no spec in tests/specs/ or tests/composed.py"
 
 
 # ---- Planted faults: a copy of the lists with something missing -----------------------------------------------------
@@ -50,7 +50,7 @@ def test_every_function_is_tested():
 def test_an_op_with_nothing_but_a_row_is_named():
     rows = [*table(), Row("swish", "swish", internal=False, elementwise=True, view=False, avx512=False)]
     assert missing(rows, SPECS, DOCUMENT.read_text()) == [
-        "swish: no spec in tests/specs.py",
+        "swish: no spec in tests/specs/",
         "swish: no Python function gradino.swish",
         "swish: no line in docs/op-support.md; write it with `python docs/op_support.py`",
     ]
@@ -59,7 +59,7 @@ def test_an_op_with_nothing_but_a_row_is_named():
 def test_an_internal_op_needs_no_python_function_but_a_spec():
     rows = [*table(), Row("swish_bwd", "none", internal=True, elementwise=True, view=False, avx512=False)]
     found = missing(rows, SPECS, DOCUMENT.read_text())
-    assert found[0] == "swish_bwd: no spec in tests/specs.py" and len(found) == 2, found
+    assert found[0] == "swish_bwd: no spec in tests/specs/" and len(found) == 2, found
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_spec_without_row_is_named():
     rows = [row for row in table() if row.name != "exp"]
     found = missing(rows, SPECS, DOCUMENT.read_text())
     assert found == [
-        "exp: has a spec in tests/specs.py, but no row in native/ops.def",
+        "exp: has a spec in tests/specs/, but no row in native/ops.def",
         "exp: stands in docs/op-support.md, but not in native/ops.def",
     ]
 

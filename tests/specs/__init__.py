@@ -1,0 +1,17 @@
+"""THE list of op specs: one entry for each row of native/ops.def. Adding an op means adding its entry in the file of its family.
+
+How entries read: `m` is gradino or torch, `ref` gets float64 and int64 arrays. Families are in spec_kinds.py.
+"""
+
+from __future__ import annotations
+
+from spec_kinds import Spec
+
+from .elementwise import BINARY, UNARY
+from .filling import FILLING
+from .layers import LOSSES, PRODUCTS
+from .moves import MOVES, VIEWS
+from .reductions import NORMS, REDUCTIONS
+
+LIST = (*UNARY, *BINARY, *REDUCTIONS, *NORMS, *LOSSES, *PRODUCTS, *VIEWS, *MOVES, *FILLING)
+SPECS: dict[str, Spec] = {spec.name: spec for spec in LIST}
