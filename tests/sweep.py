@@ -1,0 +1,530 @@
+"""PyTorch's own sample inputs (OpInfo), given to both libraries: values, dtypes, shapes, gradients, and what is refused.
+
+A sample is one input of one operator in one dtype; it agrees if the function, the method and the in-place method of that
+operator all do. What cannot be asked of gradino (five dimensions, complex, sparse ...) is out of scope, with its reason.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+import unittest
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import gradino as gd
+
+try:
+    import torch
+except ImportError:  # the tests skip
+    torch = None  # type: ignore[assignment]
+
+DTYPES = ("float32", "float64", "int64", "bool")
+RTOL = {"float32": 1e-5, "float64": 1e-7, "bfloat16": 1.6e-2, "float16": 1e-3}
+ATOL = {"float32": 1e-5, "float64": 1e-7, "bfloat16": 1e-2, "float16": 1e-3}
+
+
+class OutOfScope(Exception):
+    """A sample that gradino is not made for; its text is the reason."""
+
+
+# ---- PyTorch's side --------------------------------------------------------------------------------------------------
+
+
+def operators() -> list[Any]:
+    """PyTorch's operator table. Its module wants expecttest, of which it uses a base class."""
+    if "expecttest" not in sys.modules:
+        try:
+            import expecttest  # noqa: F401
+        except ImportError:
+            stand_in = types.ModuleType("expecttest")
+            stand_in.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+            sys.modules["expecttest"] = stand_in
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db
+    return list(op_db)
+
+
+def in_tables(op: Any) -> str:
+    """An operator's name in lists and tables: with its variant, where it has several."""
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+# ---- gradino's side --------------------------------------------------------------------------------------------------
+
+
+def function_of(name: str) -> Callable[..., Any] | None:
+    """The function of gradino, or its method as a function, that has the operator's name."""
+    if name in ADAPTED:
+        return ADAPTED[name]()  # type: ignore[no-any-return]
+    found: Any = gd
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None or isinstance(found, (gd.dtype, type, types.ModuleType)) or not callable(found):
+        return method_of(name)
+    return found  # type: ignore[no-any-return]
+
+
+def method_of(name: str) -> Callable[..., Any] | None:
+    """The method of that name, as a function."""
+    if not hasattr(gd.Tensor, name) or "." in name:
+        return None
+    found = getattr(gd.Tensor, name)
+    if isinstance(found, property):
+        return lambda input: getattr(input, name)
+    return lambda input, *args, **kwargs: getattr(input, name)(*args, **kwargs)
+
+
+def _method(name: str) -> Callable[[], Callable[..., Any] | None]:
+    return lambda: method_of(name)
+
+
+def _function(dotted: str, call: Callable[..., Any]) -> Callable[[], Callable[..., Any] | None]:
+    """Where PyTorch's table calls a function in its own way: `call(function, *sample)`; None while gradino has it not."""
+
+    def find() -> Callable[..., Any] | None:
+        found: Any = gd
+        for part in dotted.split("."):
+            found = getattr(found, part, None)
+        return None if found is None else lambda *args, **kwargs: call(found, *args, **kwargs)
+
+    return find
+
+
+def _written(method: str) -> Callable[[], Callable[..., Any] | None]:
+    """`x.clone().method_(...)`."""
+    name = method
+    if not hasattr(gd.Tensor, name):
+        return lambda: None
+    return lambda: lambda input, *args, **kwargs: getattr(input.clone(), name)(*args, **kwargs)
+
+
+# Operators whose name in the table is no name in the library, or that the table calls with arguments of its own.
+ADAPTED: dict[str, Any] = {
+    "fill": _written("fill_"),
+    "zero_": _method("zero_"),
+    "cauchy": _written("cauchy_"),
+    "exponential": _written("exponential_"),
+    "geometric": _written("geometric_"),
+    "log_normal": _written("log_normal_"),
+    "normal": _function("normal", lambda f, *a, **k: f(*a, **k)),
+    "uniform": _written("uniform_"),
+    "__getitem__": _method("__getitem__"),
+    "expand": _method("expand"),
+    "to": _method("to"),
+    "where": _method("where"),
+    "rsub": _function("rsub", lambda f, x, other, alpha=1, **k: f(x, other, alpha=alpha, **k)),
+}
+
+RANDOM = {
+    "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.alpha_dropout",
+    "nn.functional.feature_alpha_dropout", "nn.functional.rrelu", "rand_like", "randn_like", "randint_like", "randn", "randint",
+    "bernoulli", "multinomial", "normal", "uniform", "cauchy", "exponential", "geometric", "log_normal", "empty", "empty_like",
+    "new_empty", "new_empty_strided", "empty_strided", "empty_permuted", "nn.functional.fractional_max_pool2d", "resize_", "resize_as_",
+}  # fmt: skip
+"""Only shape and dtype can be compared."""
+
+
+# ---- From PyTorch to gradino -------------------------------------------------------------------------------------------
+
+
+def dtype_here(d: Any) -> gd.dtype:
+    found = getattr(gd, str(d).removeprefix("torch."), None)
+    if not isinstance(found, gd.dtype):
+        raise OutOfScope(f"dtype {str(d).removeprefix('torch.')}")
+    return found
+
+
+def converted(x: Any, leaves: list[Any] | None = None) -> Any:
+    """A value of a sample as gradino has it. `leaves` collects pairs of tensors that take gradients."""
+    if isinstance(x, torch.Tensor):
+        return _tensor_here(x, leaves)
+    if isinstance(x, torch.dtype):
+        return dtype_here(x)
+    if isinstance(x, torch.device):
+        return "cpu"
+    if isinstance(x, torch.Size):
+        return tuple(x)
+    if isinstance(x, complex):
+        raise OutOfScope("complex numbers")
+    if isinstance(x, torch.memory_format):
+        kind = getattr(gd, str(x).removeprefix("torch."), None)
+        if kind is None or "channels_last" in str(x):
+            raise OutOfScope("memory formats")
+        return kind
+    if isinstance(x, torch.layout):
+        if x is torch.strided and hasattr(gd, "strided"):
+            return gd.strided
+        raise OutOfScope("layouts")
+    if isinstance(x, (torch.Generator, torch.nn.Module)):
+        raise OutOfScope(f"a {type(x).__name__}")
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return tuple(converted(y, leaves) for y in x)
+    if isinstance(x, (list, tuple)):
+        return type(x)(converted(y, leaves) for y in x)
+    if isinstance(x, dict):
+        return {k: converted(v, leaves) for k, v in x.items()}
+    if isinstance(x, slice):
+        return slice(*(converted(y, leaves) for y in (x.start, x.stop, x.step)))
+    return x
+
+
+def _tensor_here(x: Any, leaves: list[Any] | None) -> Any:
+    if x.layout is not torch.strided or x.is_quantized:
+        raise OutOfScope("sparse, quantised and other layouts")
+    if x.device.type != "cpu":
+        raise OutOfScope(f"device {x.device.type}")
+    if x.is_complex():
+        raise OutOfScope("complex numbers")
+    if x.ndim > 4:
+        raise OutOfScope("more than four dimensions")
+    d = dtype_here(x.dtype)
+    plain = x.detach().resolve_neg()
+    if d is gd.bfloat16:
+        here = gd.tensor(plain.float().numpy()).to(gd.bfloat16)
+    else:
+        array = plain.numpy()
+        here = gd.from_numpy(array if array.flags.writeable else array.copy())
+    if x.requires_grad and leaves is not None:
+        here.requires_grad_()
+        leaves.append((x, here))
+    return here
+
+
+def copied(x: Any) -> Any:
+    """Tensors of a PyTorch sample with memory of their own, for calls that write."""
+    if isinstance(x, torch.Tensor):
+        return x.detach().clone()
+    if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
+        return type(x)(copied(y) for y in x)
+    if isinstance(x, dict):
+        return {k: copied(v) for k, v in x.items()}
+    return x
+
+
+def flat(x: Any) -> Iterator[Any]:
+    """The values of a result, one after another."""
+    if isinstance(x, (list, tuple)) and not (torch is not None and isinstance(x, torch.Size)):
+        for y in x:
+            yield from flat(y)
+    else:
+        yield x
+
+
+# ---- Comparing ----------------------------------------------------------------------------------------------------------
+
+
+def difference(theirs: Any, ours: Any, values: bool, loose: float = 1.0) -> str | None:
+    """What is different in words, or None."""
+    a, b = list(flat(theirs)), list(flat(ours))
+    if len(a) != len(b):
+        return f"results: {len(b)} instead of {len(a)}"
+    for k, (x, y) in enumerate(zip(a, b)):
+        found = _difference(x, y, values, loose)
+        if found:
+            return found if len(a) == 1 else f"result {k}: {found}"
+    return None
+
+
+def _difference(x: Any, y: Any, values: bool, loose: float) -> str | None:
+    if isinstance(x, torch.Tensor):
+        if x.is_complex():
+            raise OutOfScope("complex numbers")
+        if x.ndim > 4:
+            raise OutOfScope("more than four dimensions")
+        if x.layout is not torch.strided:
+            raise OutOfScope("sparse, quantised and other layouts")
+        if not isinstance(y, gd.Tensor):
+            return f"type: a {type(y).__name__} instead of a tensor"
+        wanted = dtype_here(x.dtype)
+        if y.shape != tuple(x.shape):
+            return f"shape: {tuple(y.shape)} instead of {tuple(x.shape)}"
+        if y.dtype is not wanted:
+            return f"dtype: {y.dtype.name} instead of {wanted.name}"
+        if not values:
+            return None
+        a, b = x.detach().resolve_neg(), y.detach()
+        numbers = (a.float().numpy(), b.float().numpy()) if wanted is gd.bfloat16 else (a.numpy(), b.numpy())
+        return _numbers(*numbers, wanted.name, loose)
+    if isinstance(x, torch.dtype):
+        return None if dtype_here(x) is y else f"dtype: {y} instead of {x}"
+    if isinstance(x, torch.Size):
+        return None if tuple(x) == tuple(y) else f"value: {y} instead of {x}"
+    if isinstance(x, float):
+        return _numbers(np.asarray(x), np.asarray(y), "float32", loose)
+    return None if x == y else f"value: {y!r} instead of {x!r}"
+
+
+def _numbers(a: np.ndarray, b: np.ndarray, dtype: str, loose: float) -> str | None:
+    if a.dtype.kind != "f":
+        wrong = a != b
+    else:
+        with np.errstate(all="ignore"):
+            near = np.abs(a - b) <= loose * (ATOL[dtype] + RTOL[dtype] * np.abs(a))
+            wrong = ~(near & np.isfinite(a) | (a == b) | np.isnan(a) & np.isnan(b))
+    if not wrong.any():
+        return None
+    at = tuple(int(i) for i in np.unravel_index(np.argmax(wrong), wrong.shape)) if wrong.shape else ()
+    return f"value: {b[at]!r} instead of {a[at]!r} at {at} of {a.shape}, {int(wrong.sum())} of {a.size} elements"
+
+
+def refusal(error: BaseException) -> str:
+    return f"raises {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+# ---- One sample -----------------------------------------------------------------------------------------------------------
+
+
+def _upstream(x: Any, k: int) -> np.ndarray:
+    return np.random.default_rng(zlib.crc32(repr((tuple(x.shape), k)).encode())).standard_normal(tuple(x.shape))
+
+
+def check_function(op: Any, function: Any, sample: Any, dtype: str, loose: float) -> str | None:
+    """The function on a sample: value, and gradient in float64."""
+    leaves: list[Any] = []
+    values = op.name not in RANDOM
+    args = converted((sample.input, *sample.args), leaves)
+    kwargs = converted(sample.kwargs, leaves)
+    if isinstance(sample.input, torch.Tensor) and op.name in ("resize_", "resize_as_"):
+        leaves.clear()
+    try:
+        theirs: Any = op.op(sample.input, *sample.args, **sample.kwargs)
+    except Exception as error:
+        try:
+            function(*args, **kwargs)
+        except Exception:
+            return None  # both refuse
+        return f"accepts what PyTorch refuses: {str(error).splitlines()[0]}"
+    for x in flat(theirs):
+        if isinstance(x, torch.Tensor):
+            _in_scope(x)
+    try:
+        ours = function(*args, **kwargs)
+    except Exception as error:
+        return refusal(error)
+    found = difference(theirs, ours, values, loose)
+    if found or dtype != "float64" or not leaves or not values:
+        return found
+    return check_gradient(op, theirs, ours, leaves, loose)
+
+
+def _in_scope(x: Any) -> None:
+    if x.is_complex():
+        raise OutOfScope("complex numbers")
+    if x.ndim > 4:
+        raise OutOfScope("more than four dimensions")
+    if x.layout is not torch.strided:
+        raise OutOfScope("sparse, quantised and other layouts")
+    dtype_here(x.dtype)
+
+
+def check_gradient(op: Any, theirs: Any, ours: Any, leaves: list[Any], loose: float) -> str | None:
+    """Gradients of the leaves for the same random gradient of the results."""
+    pairs = [
+        (x, y, _upstream(x, k)) for k, (x, y) in enumerate(zip(flat(theirs), flat(ours))) if isinstance(x, torch.Tensor) and x.requires_grad
+    ]
+    if not pairs:
+        return None
+    try:
+        wanted = torch.autograd.grad(
+            [x for x, _, _ in pairs], [x for x, _ in leaves], [torch.from_numpy(g).to(x.dtype) for x, _, g in pairs], allow_unused=True
+        )
+    except Exception:
+        return None  # PyTorch has no gradient here
+    missing = [k for k, (_, y, _) in enumerate(pairs) if not y.requires_grad]
+    if missing:
+        return "gradient: the result does not require grad"
+    try:
+        got = gd.autograd.grad(
+            [y for _, y, _ in pairs], [y for _, y in leaves], [gd.tensor(g).to(y.dtype) for _, y, g in pairs], allow_unused=True
+        )
+    except Exception as error:
+        return f"gradient {refusal(error)}"
+    for k, (x, y) in enumerate(zip(wanted, got)):
+        a = np.zeros(tuple(leaves[k][0].shape)) if x is None else x.detach().double().numpy()
+        b = np.zeros(tuple(leaves[k][0].shape)) if y is None else y.detach().double().numpy()
+        if a.shape != b.shape:
+            return f"gradient {k}: shape {b.shape} instead of {a.shape}"
+        found = _numbers(a, b, "float64", loose)
+        if found:
+            return f"gradient {k}: {found}"
+    return None
+
+
+def check_method(op: Any, sample: Any, loose: float) -> str | None:
+    """The method of that name gives what the function gives."""
+    name = getattr(op.method_variant, "__name__", None)
+    if name is None or not isinstance(sample.input, torch.Tensor) or op.name in ADAPTED:
+        return None
+    method = method_of(name)
+    if method is None:
+        return f"method: Tensor.{name} is missing"
+    try:
+        theirs = op.method_variant(sample.input, *sample.args, **sample.kwargs)
+    except Exception:
+        return None
+    try:
+        ours = method(converted(sample.input), *converted(sample.args), **converted(sample.kwargs))
+    except OutOfScope:
+        raise
+    except Exception as error:
+        return f"method {refusal(error)}"
+    found = difference(theirs, ours, op.name not in RANDOM, loose)
+    return found and f"method {found}"
+
+
+def check_in_place(op: Any, sample: Any, loose: float) -> str | None:
+    """The in-place method gives the same and returns the tensor it wrote."""
+    variant = op.inplace_variant
+    name = getattr(variant, "__name__", None)
+    if name is None or name.startswith("__") or not isinstance(sample.input, torch.Tensor) or sample.broadcasts_input:
+        return None
+    method = method_of(name)
+    if method is None:
+        return f"in place: Tensor.{name} is missing"
+    their_input, our_input = copied(sample.input), converted(copied(sample.input))
+    their_args, our_args = copied((sample.args, sample.kwargs)), converted(copied((sample.args, sample.kwargs)))
+    try:
+        with torch.no_grad():
+            variant(their_input, *their_args[0], **their_args[1])
+    except Exception:
+        return None
+    try:
+        with gd.no_grad():
+            ours = method(our_input, *our_args[0], **our_args[1])
+    except Exception as error:
+        return f"in place {refusal(error)}"
+    if not isinstance(ours, gd.Tensor):
+        return f"in place: returns a {type(ours).__name__}"
+    found = difference(their_input, our_input, op.name not in RANDOM, loose)
+    return found and f"in place {found}"
+
+
+# ---- All samples of one operator --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Row:
+    """What the samples of one operator came to."""
+
+    name: str
+    absent: bool = False
+    agree: int = 0
+    differ: Counter[str] = field(default_factory=Counter)  # what is different -> samples
+    beyond: Counter[str] = field(default_factory=Counter)  # out of scope: why -> samples
+    refused: int = 0  # error inputs that both refuse
+    accepted: list[str] = field(default_factory=list)  # error inputs that gradino accepts
+    examples: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> int:
+        return self.agree + sum(self.differ.values())
+
+
+def samples_of(op: Any, dtype: str, most: int | None) -> Iterator[Any]:
+    """At most `most` samples of an operator in a dtype, spread over all of them."""
+    d = getattr(torch, dtype)
+    if d not in op.dtypes:
+        return
+    grad = dtype == "float64" and op.supports_autograd
+    torch.manual_seed(0)
+    try:
+        drawn = list(op.sample_inputs("cpu", d, requires_grad=grad))
+    except Exception:  # a sample generator that needs what is not installed
+        return
+    if most is not None and len(drawn) > most:
+        drawn = [drawn[int(k)] for k in np.linspace(0, len(drawn) - 1, most)]
+    yield from drawn
+
+
+def summary(sample: Any) -> str:
+    """A sample in a few words, for tables of differences."""
+
+    def short(x: Any) -> str:
+        if isinstance(x, torch.Tensor):
+            return f"{str(x.dtype).removeprefix('torch.')}{tuple(x.shape)}"
+        if isinstance(x, (list, tuple)):
+            return f"[{', '.join(map(short, x))}]"
+        return repr(x)
+
+    parts = [short(sample.input), *map(short, sample.args), *(f"{k}={short(v)}" for k, v in sample.kwargs.items())]
+    return ", ".join(parts)
+
+
+def sweep(op: Any, most: int | None = None, dtypes: tuple[str, ...] = DTYPES, errors: bool = True) -> Row:
+    """Run an operator's samples on both."""
+    from sweep_lists import LOOSE
+
+    function = function_of(op.name)
+    row, loose = Row(in_tables(op), absent=function is None), LOOSE.get(op.name, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for dtype in dtypes:
+            for sample in samples_of(op, dtype, most):
+                _one(row, op, function, sample, dtype, loose)
+        if errors and function is not None and op.error_inputs_func is not None:
+            _errors(row, op, function, most)
+    return row
+
+
+def _one(row: Row, op: Any, function: Any, sample: Any, dtype: str, loose: float) -> None:
+    with gd.step_arena():
+        try:
+            if function is None:
+                converted((sample.input, sample.args, sample.kwargs))
+                for x in flat(op.op(sample.input, *sample.args, **sample.kwargs)):
+                    if isinstance(x, torch.Tensor):
+                        _in_scope(x)
+                found: str | None = "absent"
+            else:
+                found = check_function(op, function, sample, dtype, loose)
+                found = found or check_method(op, sample, loose)
+                if not found and op.inplace_variant is not None:
+                    found = check_in_place(op, sample, loose)
+        except OutOfScope as why:
+            row.beyond[str(why)] += 1
+            return
+    if found is None:
+        row.agree += 1
+    else:
+        row.differ[found] += 1
+        row.examples.setdefault(found, f"{dtype}: {summary(sample)}")
+
+
+def _errors(row: Row, op: Any, function: Any, most: int | None) -> None:
+    try:
+        cases = list(op.error_inputs("cpu"))
+    except Exception:
+        return
+    for case in cases if most is None else cases[:most]:
+        sample = case.sample_input
+        with gd.step_arena():
+            try:
+                args, kwargs = converted((sample.input, *sample.args)), converted(sample.kwargs)
+            except OutOfScope as why:
+                row.beyond[str(why)] += 1
+                continue
+            try:
+                function(*args, **kwargs)
+            except Exception:
+                row.refused += 1
+            else:
+                row.accepted.append(f"{summary(sample)} (PyTorch: {str(case.error_regex)[:80]})")
+
+
+def reason_for(name: str, found: str) -> str | None:
+    """Why a difference is meant, if it is."""
+    from sweep_lists import DELIBERATE
+
+    for names, pattern, reason in DELIBERATE:
+        if re.fullmatch(names, name) and re.search(pattern, found):
+            return str(reason)
+    return None
