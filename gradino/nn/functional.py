@@ -11,10 +11,11 @@ from gradino._core import call, unary, wrap
 from gradino._lib import lib, op_id
 from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError
 from gradino.functions import sigmoid, tanh
+from gradino.nn.pad import pad
 from gradino.tensor import Tensor
 
 __all__ = [
-    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "relu", "rms_norm",
+    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "pad", "relu", "rms_norm",
     "sigmoid", "silu", "softmax", "softplus", "tanh",
 ]  # fmt: skip
 
