@@ -41,20 +41,25 @@ from gradino.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_g
 from gradino.tensor import Tensor
 
 if typing.TYPE_CHECKING:
+    from gradino import amp as amp
     from gradino import safetensors as safetensors
     from gradino import utils as utils
+    from gradino.amp import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
     from gradino.serialization import load, load_checkpoint, save, save_checkpoint
 
 _FILES = frozenset(("load", "load_checkpoint", "save", "save_checkpoint"))
+_MIXED_PRECISION = frozenset(("autocast", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"))
 
 
 def __getattr__(name: str) -> typing.Any:
-    """What a script may do without is imported at its first use: files and data loading."""
+    """What a script may do without is imported at its first use: files, data loading, mixed precision."""
     import importlib
 
     if name in _FILES:
         return getattr(importlib.import_module("gradino.serialization"), name)
-    if name in ("safetensors", "utils"):
+    if name in _MIXED_PRECISION:
+        return getattr(importlib.import_module("gradino.amp"), name)
+    if name in ("amp", "safetensors", "utils"):
         return importlib.import_module(f"gradino.{name}")
     raise AttributeError(f"module 'gradino' has no attribute {name!r}")
 
@@ -68,11 +73,12 @@ long = int64
 int = int32  # noqa: A001
 
 __all__ = [
-    "Arena", "ArenaError", "ArenaStats", "DTypeError", "DeviceError", "DivisionByZeroError", "FileFormatError", "Generator", "GradinoError",
-    "InvalidValueError", "OutOfMemoryError", "OutOfRangeError", "ShapeError", "StaleTensorError", "Tensor", "active_arena", "autograd",
-    "bfloat16", "bool", "device", "double", "dtype", "e", "enable_grad", "float", "float16", "float32", "float64", "get_num_threads",
-    "half", "inf", "inference_mode", "int", "int32", "int64", "is_grad_enabled", "load", "load_checkpoint", "long", "memory_stats", "nan",
-    "nn", "no_grad", "optim", "permanent_arena", "pi", "promote_types", "save", "save_checkpoint", "set_grad_enabled", "set_num_threads",
-    "show_config", "step_arena",
+    "Arena", "ArenaError", "ArenaStats", "DTypeError", "DeviceError", "DivisionByZeroError", "FileFormatError", "Generator",
+    "GradinoError", "InvalidValueError", "OutOfMemoryError", "OutOfRangeError", "ShapeError", "StaleTensorError", "Tensor",
+    "active_arena", "amp", "autocast", "autograd", "bfloat16", "bool", "device", "double", "dtype", "e", "enable_grad", "float",
+    "float16", "float32", "float64", "get_autocast_dtype", "get_num_threads", "half", "inf", "inference_mode", "int", "int32",
+    "int64", "is_autocast_available", "is_autocast_enabled", "is_grad_enabled", "load", "load_checkpoint", "long", "memory_stats",
+    "nan", "nn", "no_grad", "optim", "permanent_arena", "pi", "promote_types", "save", "save_checkpoint", "set_grad_enabled",
+    "set_num_threads", "show_config", "step_arena",
 ]  # fmt: skip
 __all__ += factories.__all__ + functions.__all__

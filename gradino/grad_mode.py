@@ -17,17 +17,20 @@ _GENERATOR = 0x20  # inspect.CO_GENERATOR; importing inspect would take longer t
 _NOTHING = 2  # to restore
 
 
-class _GradMode(GradScope):
+class Mode(GradScope):
     """A context manager and decorator. Left late or out of order, it never disturbs a newer one."""
 
     __slots__ = ()
 
-    def __init__(self, enabled: bool) -> None:
-        self._enabled = enabled
+    def __init__(self) -> None:
         self._restore = _NOTHING
 
+    def _block(self) -> Mode:
+        """What a call of a decorated function enters."""
+        return self
+
     def __call__(self, function: F) -> F:
-        enabled = self._enabled
+        block = self._block()
         if getattr(getattr(function, "__code__", None), "co_flags", 0) & _GENERATOR:
 
             @functools.wraps(function)
@@ -37,7 +40,7 @@ class _GradMode(GradScope):
                 try:
                     while True:  # the mode holds while the generator runs, not while it waits
                         try:
-                            with _GradMode(enabled):
+                            with block:
                                 result = resume()
                         except StopIteration as stop:
                             return stop.value
@@ -48,17 +51,30 @@ class _GradMode(GradScope):
                         except BaseException as error:
                             resume = functools.partial(inner.throw, error)
                 finally:
-                    with _GradMode(enabled):
+                    with block:
                         inner.close()
 
             return generator  # type: ignore[return-value]
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with _GradMode(enabled):
+            with block:
                 return function(*args, **kwargs)
 
         return wrapped  # type: ignore[return-value]
+
+
+class _GradMode(Mode):
+    """Recording on or off."""
+
+    __slots__ = ()
+
+    def __init__(self, enabled: bool) -> None:
+        super().__init__()
+        self._enabled = enabled
+
+    def _block(self) -> Mode:
+        return _GradMode(self._enabled)
 
 
 class no_grad(_GradMode):  # noqa: N801

@@ -3,6 +3,9 @@
 
 /* Vectors become matrices for the product and vanish from its result, as in NumPy. */
 gd_tensor gd_matmul(gd_tensor a, gd_tensor b) {
+    if (__builtin_expect(gd_self()->autocast, 0)) { /* before the dtypes are compared */
+        if (!(a = gd_autocast_input(GD_OP_matmul, a)) || !(b = gd_autocast_input(GD_OP_matmul, b))) return 0;
+    }
     gd_node *na = gd_node_of(a, "matmul"), *nb = na ? gd_node_of(b, "matmul") : NULL;
     if (!nb) return 0;
     if (na->v.rank == 0 || nb->v.rank == 0) {

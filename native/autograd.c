@@ -208,6 +208,8 @@ static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_
     gd_place place = gd_arena_place(run->arena);
     bool recording = t->grad_enabled;
     t->grad_enabled = run->create_graph;
+    const uint8_t autocast = t->autocast;
+    t->autocast = 0; /* rules keep to the dtypes of the forward */
     gd_recycler recycler, *outer = t->recycler;
     gd_recycler_start(&recycler, run->arena);
     run->recycler = &recycler;
@@ -220,6 +222,7 @@ static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_
         if (in) in->capture = 0;
     }
     t->grad_enabled = recording;
+    t->autocast = autocast;
     if (status < 0) {
         gd_backward_put_back(run);
         if (run->home) gd_arena_return(run->home, run->home_place);

@@ -117,15 +117,19 @@ extern gd_arena gd_arenas[GD_MAX_ARENAS];
 enum { GD_PERMANENT = 0 }; /* its index */
 
 /* ---- Threads -------------------------------------------------------------------------------------- */
-enum { GD_MAX_SCOPES = 64, GD_MAX_MODES = 256, GD_MESSAGE_BYTES = 1024, GD_SHAPE_TEXTS = 8 };
+enum { GD_INHERIT = -1, GD_MAX_SCOPES = 64, GD_MAX_MODES = 256, GD_MESSAGE_BYTES = 1024, GD_SHAPE_TEXTS = 8 };
 typedef struct gd_thread {
     gd_arena *active;
     struct gd_recycler *recycler; /* of the backward that runs, or NULL */
     bool grad_enabled, grad_base; /* now; outside every mode */
+    uint8_t autocast;           /* dtype + 1 of what products take now, or 0 */
+    bool autocast_cache;        /* casts of leaves are remembered */
+    struct gd_cast_cache *casts; /* made at the first of them, or NULL */
     int nscopes, nsteps, nmodes;
     /* ids are negative from the moment they are abandoned, which another thread may do */
     struct { _Atomic int64_t id; gd_arena *arena; bool step; } scopes[GD_MAX_SCOPES];
-    struct { _Atomic int64_t id; bool enabled; } modes[GD_MAX_MODES];
+    /* what a mode sets; GD_INHERIT: what stands outside of it holds on */
+    struct { _Atomic int64_t id; int8_t grad, autocast; bool cache; } modes[GD_MAX_MODES];
     gd_arena *steps[GD_MAX_SCOPES]; /* step arenas of this thread, by nesting depth */
     gd_status last_status;
     char message[GD_MESSAGE_BYTES], warning[GD_MESSAGE_BYTES];
@@ -260,7 +264,7 @@ bool gd_views_overlap(const gd_view *a, const gd_view *b);
 int64_t gd_dim(const gd_view *v, int64_t dim, const char *who);
 
 /* ---- Ops ------------------------------------------------------------------------------------------------ */
-enum gd_op_flag { GD_OP_VIEW = 1, GD_OP_EW = 2, GD_OP_INTERNAL = 4, GD_OP_OPTIONAL = 8 /* some inputs may be absent */, GD_OP_HALF = 16 };
+enum gd_op_flag { GD_OP_VIEW = 1, GD_OP_EW = 2, GD_OP_INTERNAL = 4, GD_OP_OPTIONAL = 8 /* some inputs may be absent */, GD_OP_HALF = 16, GD_OP_LOWER = 32, GD_OP_FULL = 64 };
 enum { GD_VARIADIC = -1, GD_SAVES_OUT = 1 << 16 /* the first output; << k: the k-th */ };
 
 /* What a shape rule sees and fills. */
@@ -297,6 +301,10 @@ gd_optim_kernel *gd_optim_kernel_now(gd_optim_op op);
 gd_tensor gd_record(int op, const gd_tensor *in, int64_t nin, const gd_attr *attr, void *dest);
 #define GD_RECORD(op, attr, ...) \
     gd_record(GD_OP_##op, (gd_tensor[]){__VA_ARGS__}, (int64_t)(sizeof((gd_tensor[]){__VA_ARGS__}) / sizeof(gd_tensor)), attr, NULL)
+/* Mixed precision (autocast.c): the tensor as the op takes it now, which is a cast or the tensor itself; 0 with an error set. */
+gd_tensor gd_autocast_input(int op, gd_tensor in);
+void gd_autocast_forget(gd_thread *t); /* the remembered casts */
+void gd_autocast_end(gd_thread *t);    /* with its thread */
 enum { GD_FEW_INPUTS = 16 }; /* lists of so many tensors stand on the stack, longer ones in the arena */
 /* Bytes of the arena for the duration of a call (they stay there until the next reset); NULL with an error set. */
 void *gd_scratch(gd_arena *a, int64_t bytes);

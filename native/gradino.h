@@ -197,6 +197,13 @@ void gd_set_rng_state(const uint64_t state[2]);
 /* ---- Autograd ----------------------------------------------------------------------------------- */
 /* Recording of the graph, per thread: a stack of modes. Exit removes the mode wherever it stands; with unwind,
  * for leaving by an exception, the newer ones, too. */
+/* Mixed precision: until the mode is left, products take float32 tensors as `dtype` (GD_BFLOAT16, GD_FLOAT16; -1: off; -2: as it is), and
+ * losses take those as float32. With `cache` the cast of a leaf serves until the outermost such mode ends. Left by
+ * gd_grad_mode_exit. */
+int64_t gd_autocast_enter(int dtype, int cache);
+int gd_autocast_dtype(void);                                              /* -1: off */
+int gd_autocast_cache(void);
+gd_tensor gd_autocast_full(gd_tensor t);                                  /* for ops made of others: a half as float32, while autocast is on */
 int64_t gd_grad_mode_enter(int enabled);
 int gd_grad_mode_exit(int64_t id, int unwind);                            /* 1, or 0 if it is no open mode of this thread */
 void gd_grad_mode_abandon(int64_t id);                                    /* from any thread: nobody will leave it */

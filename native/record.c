@@ -151,8 +151,19 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     return outs[0]->self;
 }
 
+/* The op on inputs as mixed precision wants them. */
+static gd_tensor record_autocast(int op, const gd_tensor *in, int64_t nin, const gd_attr *attr, void *dest) {
+    gd_node *nodes[GD_FEW_INPUTS];
+    gd_tensor cast[GD_FEW_INPUTS]; /* no op that says how it wants them has more */
+    gd_start start = gd_here();
+    for (int64_t k = 0; k < nin; k++)
+        if ((cast[k] = in[k]) && !(cast[k] = gd_autocast_input(op, in[k]))) return gd_or_return(start, 0);
+    return gd_or_return(start, record(op, cast, nodes, nin, attr, dest));
+}
+
 gd_tensor gd_record(int op, const gd_tensor *in, int64_t nin, const gd_attr *attr, void *dest) {
     gd_node *few[GD_FEW_INPUTS];
+    if (__builtin_expect(gd_self()->autocast, 0) && gd_ops[op].flags & (GD_OP_LOWER | GD_OP_FULL)) return record_autocast(op, in, nin, attr, dest);
     if (nin <= GD_FEW_INPUTS) return record(op, in, few, nin, attr, dest);
     gd_start start = gd_here();
     gd_node **many = gd_scratch(start.arena, nin * (int64_t)sizeof(gd_node *));

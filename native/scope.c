@@ -24,6 +24,7 @@ static void thread_end(void *p) {
     for (int i = 0; i < GD_MAX_SCOPES; i++)
         if (t->steps[i]) gd_arena_close(t->steps[i]);
     gd_thread_self = NULL;
+    gd_autocast_end(t);
     free(t);
 }
 
@@ -97,12 +98,28 @@ static gd_status leave_innermost(gd_thread *t) {
     return gd_arena_reset(a);
 }
 
+/* What holds now: of each kind what the innermost mode of that kind says. */
+static void apply_modes(gd_thread *t) {
+    bool grad = t->grad_base, cache = false;
+    int autocast = 0;
+    for (int i = 0; i < t->nmodes; i++) {
+        if (t->modes[i].grad != GD_INHERIT) grad = t->modes[i].grad;
+        if (t->modes[i].autocast == GD_INHERIT) continue;
+        autocast = t->modes[i].autocast;
+        cache = t->modes[i].cache;
+    }
+    t->grad_enabled = grad;
+    t->autocast = (uint8_t)autocast;
+    t->autocast_cache = cache;
+    if (!autocast && t->casts) gd_autocast_forget(t);
+}
+
 /* Ends what was abandoned and stands innermost. */
 static void settle(gd_thread *t) {
     while (t->nscopes && __builtin_expect(id_at(&t->scopes[t->nscopes - 1].id) < 0, 0)) leave_innermost(t);
     while (t->nmodes && __builtin_expect(id_at(&t->modes[t->nmodes - 1].id) < 0, 0)) {
         atomic_store_explicit(&t->modes[--t->nmodes].id, 0, memory_order_relaxed);
-        t->grad_enabled = t->nmodes ? t->modes[t->nmodes - 1].enabled : t->grad_base;
+        apply_modes(t);
     }
 }
 
@@ -236,22 +253,46 @@ int gd_grad_enabled(void) {
     return t->grad_enabled;
 }
 
-int64_t gd_grad_mode_enter(int enabled) {
+static int64_t enter_mode(int grad, int autocast, bool cache) {
     gd_thread *t = gd_self();
     settle(t);
-    if (t->nmodes == GD_MAX_MODES) return gd_fail(GD_ERR, "no_grad and enable_grad nest %d deep, the most there can be", GD_MAX_MODES);
+    if (t->nmodes == GD_MAX_MODES) return gd_fail(GD_ERR, "no_grad, enable_grad and autocast nest %d deep, the most there can be", GD_MAX_MODES);
     int64_t id = new_id();
     atomic_store_explicit(&t->modes[t->nmodes].id, id, memory_order_relaxed);
-    t->modes[t->nmodes].enabled = enabled != 0;
+    t->modes[t->nmodes].grad = (int8_t)grad;
+    t->modes[t->nmodes].autocast = (int8_t)autocast;
+    t->modes[t->nmodes].cache = cache;
     t->nmodes++;
-    t->grad_enabled = enabled != 0;
+    apply_modes(t);
     return id;
+}
+
+int64_t gd_grad_mode_enter(int enabled) { return enter_mode(enabled != 0, GD_INHERIT, false); }
+
+int64_t gd_autocast_enter(int dtype, int cache) {
+    if (dtype >= 0 && !gd_is_half(dtype)) return gd_fail(GD_ERR_DTYPE, "autocast: dtype is %s, must be bfloat16 or float16", gd_dtype_name(dtype));
+    return enter_mode(GD_INHERIT, dtype < -1 ? GD_INHERIT : dtype + 1, cache != 0);
+}
+
+int gd_autocast_dtype(void) {
+    gd_thread *t = gd_self();
+    settle(t);
+    return t->autocast - 1;
+}
+
+int gd_autocast_cache(void) {
+    gd_thread *t = gd_self();
+    settle(t);
+    return t->autocast_cache;
 }
 
 void gd_grad_mode_set(int enabled) {
     gd_thread *t = gd_self();
     settle(t);
-    *(t->nmodes ? &t->modes[t->nmodes - 1].enabled : &t->grad_base) = enabled != 0;
+    int at = t->nmodes - 1;
+    while (at >= 0 && t->modes[at].grad == GD_INHERIT) at--;
+    if (at >= 0) t->modes[at].grad = enabled != 0;
+    else t->grad_base = enabled != 0;
     t->grad_enabled = enabled != 0;
 }
 
@@ -263,11 +304,13 @@ int gd_grad_mode_exit(int64_t id, int unwind) {
     if (at < 0) return 0;
     for (int next = unwind ? end : at + 1; next < end; next++, at++) {
         atomic_store_explicit(&t->modes[at].id, id_at(&t->modes[next].id), memory_order_relaxed);
-        t->modes[at].enabled = t->modes[next].enabled;
+        t->modes[at].grad = t->modes[next].grad;
+        t->modes[at].autocast = t->modes[next].autocast;
+        t->modes[at].cache = t->modes[next].cache;
     }
     t->nmodes = at;
     while (at < end) atomic_store_explicit(&t->modes[at++].id, 0, memory_order_relaxed);
-    t->grad_enabled = t->nmodes ? t->modes[t->nmodes - 1].enabled : t->grad_base;
+    apply_modes(t);
     settle(t);
     return 1;
 }

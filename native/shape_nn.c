@@ -13,7 +13,7 @@ static gd_status check_norm(const gd_shape_call *c, const gd_view *x, int k, con
     const int64_t count = c->attr->i[0];
     if (!c->in[k]) return GD_OK;
     const gd_view *p = gd_in(c, k);
-    if (p->dtype != x->dtype)
+    if (p->dtype != x->dtype && !(gd_is_half(x->dtype) && p->dtype == GD_FLOAT32)) /* in mixed precision parameters stay float32 */
         return gd_fail(GD_ERR_DTYPE, "%s: input is %s, %s is %s: they must have one dtype", c->name, gd_dtype_name(x->dtype), what, gd_dtype_name(p->dtype));
     if (p->rank != count || memcmp(gd_logical_shape(p), x->shape + GD_DIMS - count, sizeof(int64_t) * (size_t)count) != 0)
         return gd_fail(GD_ERR_SHAPE, "%s: %s has shape %s, must be that of the normalised dimensions, %s", c->name, what, gd_text_view(p),
@@ -45,6 +45,7 @@ gd_status gd_shape_norm(gd_shape_call *c) {
     const gd_view *x = gd_in(c, 0);
     GD_TRY(check_norm(c, x, 1, "weight"));
     if (c->nin > 2) GD_TRY(check_norm(c, x, 2, "bias"));
+    if (c->nin > 2 && c->in[1] && c->in[2]) GD_TRY(gd_shape_need_same_dtype(c, 1, 2));
     int64_t n, rows = norm_rows(x, c->attr->i[0], &n), statistics[2] = {rows, c->nin > 2 ? 2 : 1};
     GD_TRY(gd_shape_like(c, 0, x, x->dtype));
     return gd_shape_out(c, 1, 2, statistics, GD_FLOAT64);
@@ -63,8 +64,9 @@ gd_status gd_shape_norm_bwd(gd_shape_call *c) {
         gd_numel(statistics) != rows * (c->nout - 1) || !gd_is_contiguous(statistics))
         return gd_fail(GD_ERR_SHAPE, "%s: its inputs do not belong together", c->name);
     GD_TRY(wanted & GD_NORM_DX ? gd_shape_like(c, 0, x, x->dtype) : gd_shape_out(c, 0, 1, &nothing, x->dtype));
+    const int parameters = c->attr->i[2] ? GD_FLOAT32 : x->dtype;
     for (int k = 1; k < c->nout; k++)
-        GD_TRY(wanted >> k & 1 ? gd_shape_out(c, k, count, x->shape + GD_DIMS - count, x->dtype) : gd_shape_out(c, k, 1, &nothing, x->dtype));
+        GD_TRY(wanted >> k & 1 ? gd_shape_out(c, k, count, x->shape + GD_DIMS - count, parameters) : gd_shape_out(c, k, 1, &nothing, x->dtype));
     if (wanted & (GD_NORM_DW | GD_NORM_DB)) c->workspace = gd_norm_bwd_workspace(rows, n, x->dtype, gd_parallel_width());
     return GD_OK;
 }

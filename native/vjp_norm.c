@@ -27,6 +27,8 @@ static gd_status norm(gd_vjp *v, int backward, bool centred) {
     if (v->create_graph) return norm_as_ops(v, centred);
     gd_attr attr = v->node->attr;
     attr.i[1] = 0;
+    for (int k = 1; k < outputs; k++)
+        if (gd_vjp_needs(v, k) && gd_node_peek(v->node->in[k])->v.dtype != gd_node_peek(A)->v.dtype) attr.i[2] = 1;
     for (int k = 0; k < outputs; k++)
         if (gd_vjp_needs(v, k)) attr.i[1] |= (int64_t)1 << k;
     gd_tensor d = gd_record(backward, (gd_tensor[]){G, A, B, gd_output(Y, 1)}, 4, &attr, NULL);

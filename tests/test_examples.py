@@ -123,6 +123,7 @@ def test_char_lstm_says_what_is_wrong_with_the_text(tmp_path: Path, content: byt
     assert said.startswith("char_lstm: ") and complaint in said and len(said.splitlines()) == 1, said
 
 
+PROGRAMS = ["char_lstm.py", "iris.py", "spiral.py", "digits_lstm.py", "mlp_digits.py", "mixed_precision.py"]
 REFUSED = [
     ("char_lstm.py", option, word)
     for option, words in {
@@ -140,12 +141,14 @@ REFUSED = [
         "iris.py": "--epochs --seed",
         "spiral.py": "--steps --points --seed",
         "digits_lstm.py": "--epochs --hidden --seed",
+        "mlp_digits.py": "--epochs --hidden --seed",
+        "mixed_precision.py": "--steps --width --seed",
     }.items()
     for option in options.split()
 ]
 
 
-@pytest.mark.parametrize("name", ["char_lstm.py", "iris.py", "spiral.py", "digits_lstm.py"])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_options_outside_their_range_are_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     example = loaded(name)
     for _, option, word in (case for case in REFUSED if case[0] == name):
@@ -155,7 +158,7 @@ def test_options_outside_their_range_are_refused(name: str, capsys: pytest.Captu
         assert ended.value.code == 2 and option in said and "usage:" in said, f"{name} {option} {word}: {said}"
 
 
-@pytest.mark.parametrize("name", ["char_lstm.py", "iris.py", "spiral.py", "digits_lstm.py"])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_help_shows_every_default(name: str) -> None:
     said = " ".join(run(name, "--help").split())
     options = re.findall(r"(--[a-z]+) [A-Z]+ (?!\[)(.*?)(?= --| -h,|$)", said.partition("show this help message and exit")[2])
@@ -275,3 +278,18 @@ def test_digits_lstm() -> None:
 
 def test_digits_lstm_says_what_is_missing(tmp_path: Path) -> None:
     assert "pip install scikit-learn" in run("digits_lstm.py", code=1, **without("sklearn", folder=tmp_path))
+
+
+def test_mlp_digits() -> None:
+    pytest.importorskip("sklearn", reason="the pictures come with scikit-learn, which is not installed")
+    output = run("mlp_digits.py", "--epochs", "6")
+    (before,), (after,) = numbers(r"before: ([\d.]+)%", output), numbers(r"after: ([\d.]+)%", output)
+    assert before < 30 and after > 93, output
+
+
+def test_mixed_precision() -> None:
+    output = run("mixed_precision.py", "--steps", "60", "--width", "64")
+    found = re.findall(r"^(float32|bfloat16|float16) +([\d.]+) .* (\d+)$", output, re.MULTILINE)
+    losses = {name: float(loss) for name, loss, _ in found}
+    assert len(losses) == 3 and max(losses.values()) < 1.1 * min(losses.values()) + 1e-3, output
+    assert [int(skipped) > 0 for _, _, skipped in found] == [False, False, True], output

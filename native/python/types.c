@@ -179,11 +179,13 @@ static void arena_dealloc(PyObject *o) {
     release(o);
 }
 
-/* ---- no_grad and the like -------------------------------------------------------------------------------------------- */
+/* ---- no_grad, autocast and the like -------------------------------------------------------------------------------------------- */
 
 typedef struct grad_scope {
     PyObject_HEAD
     char enabled;
+    char autocast; /* 0: it is about recording; 3 + what gd_autocast_enter takes */
+    char cache;    /* casts of leaves are remembered */
     char restore; /* what set_grad_enabled found, and puts back before a block begins; 2: nothing */
     id_list open; /* by threads that may share the object */
 } grad_scope;
@@ -193,7 +195,7 @@ static PyObject *grad_enter(PyObject *o, PyObject *nothing) {
     grad_scope *self = (grad_scope *)o;
     if (!make_room(&self->open)) return NULL;
     if (self->restore != 2) gd_grad_mode_set(self->restore);
-    int64_t mode = gd_grad_mode_enter(self->enabled);
+    int64_t mode = self->autocast ? gd_autocast_enter(self->autocast - 3, self->cache) : gd_grad_mode_enter(self->enabled);
     if (mode < 0) return fail();
     self->open.item[self->open.count++] = mode;
     Py_RETURN_NONE;
@@ -229,6 +231,8 @@ SCOPE_METHODS(grad)
 
 static PyMemberDef arena_members[] = {{"_address", T_ULONGLONG, offsetof(arena_scope, arena), 0, NULL}, {NULL, 0, 0, 0, NULL}};
 static PyMemberDef grad_members[] = {{"_enabled", T_BOOL, offsetof(grad_scope, enabled), 0, NULL},
+                                     {"_autocast", T_BYTE, offsetof(grad_scope, autocast), 0, NULL},
+                                     {"_cache", T_BOOL, offsetof(grad_scope, cache), 0, NULL},
                                      {"_restore", T_BYTE, offsetof(grad_scope, restore), 0, NULL},
                                      {NULL, 0, 0, 0, NULL}};
 
