@@ -293,7 +293,13 @@ typedef struct gd_op_row {
 } gd_op_row;
 extern const gd_op_row gd_ops[];
 extern const char *const gd_optim_names[];
-typedef enum gd_optim_op { GD_OPTIM_sgd, GD_OPTIM_adam } gd_optim_op;
+typedef enum gd_optim_op {
+#define OP(name, nin, nout, shape, vjp, saves, flags, kernels)
+#define OPTIM(name, kernels) GD_OPTIM_##name,
+#include "ops.def"
+#undef OP
+#undef OPTIM
+} gd_optim_op;
 gd_optim_kernel *gd_optim_kernel_now(gd_optim_op op);
 
 /* Runs an op and records it when recording is on and an input requires grad. Returns the first output.

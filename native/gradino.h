@@ -222,10 +222,16 @@ gd_tensor gd_parameter_state(gd_tensor parameter, int which);
 gd_status gd_zero_grad(const gd_tensor *parameters, int64_t count);
 
 /* ---- Optimizers ------------------------------------------------------------------------------- */
-typedef enum gd_optimizer_kind { GD_SGD = 0, GD_ADAM = 1, GD_ADAMW = 2 } gd_optimizer_kind;
+typedef enum gd_optimizer_kind {
+    GD_SGD = 0, GD_ADAM = 1, GD_ADAMW = 2, GD_RMSPROP = 3, GD_ADAGRAD = 4, GD_ADADELTA = 5, GD_ADAMAX = 6, GD_NADAM = 7, GD_RADAM = 8, GD_LION = 9
+} gd_optimizer_kind;
+/* RMSprop's alpha and Adadelta's rho are beta2. */
 typedef struct gd_hyper {
     double lr, beta1, beta2, eps, weight_decay, momentum, dampening;
+    double decay;                /* Adagrad's lr_decay, NAdam's momentum_decay */
+    double initial;              /* Adagrad's sum of squares before the first update */
     int32_t nesterov, maximize, amsgrad;
+    int32_t centered, decoupled; /* RMSprop's; NAdam's and RAdam's weight decay as AdamW's */
 } gd_hyper;
 gd_optimizer *gd_optimizer_open(gd_optimizer_kind kind);
 void gd_optimizer_close(gd_optimizer *o);
@@ -237,6 +243,8 @@ int64_t gd_optimizer_get_step(gd_optimizer *o, gd_tensor parameter);      /* upd
 /* Copies into moment `which` (as gd_parameter_state counts them, from 2) of a parameter. */
 gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which, gd_tensor value);
 gd_status gd_optimizer_set_step(gd_optimizer *o, gd_tensor parameter, int64_t step); /* 0 also forgets its moments */
+double gd_optimizer_get_factor(gd_optimizer *o, gd_tensor parameter);     /* NAdam: the product of its momenta so far; NaN for no parameter of o */
+gd_status gd_optimizer_set_factor(gd_optimizer *o, gd_tensor parameter, double factor);
 
 /* ---- Machine ------------------------------------------------------------------------------------ */
 gd_status gd_set_num_threads(int n);

@@ -282,7 +282,7 @@ void gd_half_run(int op, const gd_args *a, int64_t own_workspace) {
 
 /* ---- Optimizers: moments have the parameter's dtype, as PyTorch keeps them ------------------------------------- */
 
-enum { MOST_STATES = 5 }; /* the gradient, the parameter, moments */
+enum { MOST_STATES = 6 }; /* the gradient, the parameter, moments */
 
 typedef struct optim_run { const gd_optim_args *args; gd_optim_op op; } optim_run;
 
@@ -291,13 +291,11 @@ static void optim_tile(void *ctx, int64_t i, int worker) {
     _Alignas(GD_ALIGN) float buffer[MOST_STATES][TILE];
     const optim_run *run = ctx;
     gd_optim_args a = *run->args;
-    void *grad = (void *)(uintptr_t)a.grad, **sgd[] = {&grad, &a.param, &a.momentum}, **adam[] = {&grad, &a.param, &a.exp_avg, &a.exp_avg_sq, &a.max_exp_avg_sq};
-    void ***state = run->op == GD_OPTIM_sgd ? sgd : adam;
-    const int states = run->op == GD_OPTIM_sgd ? 3 : 5;
+    void *grad = (void *)(uintptr_t)a.grad, **state[] = {&grad, &a.param, &a.momentum, &a.exp_avg, &a.exp_avg_sq, &a.max_exp_avg_sq};
     const int64_t from = i * TILE, n = a.n - from < TILE ? a.n - from : TILE;
     gd_view wide = {.shape = {1, 1, 1, n}, .strides = {n, n, n, 1}, .dtype = GD_FLOAT32}, half[MOST_STATES];
     (void)worker;
-    for (int k = 0; k < states; k++) {
+    for (int k = 0; k < MOST_STATES; k++) {
         half[k] = wide;
         half[k].dtype = a.dtype;
         half[k].data = *state[k] ? (uint16_t *)*state[k] + from : NULL;
@@ -309,7 +307,7 @@ static void optim_tile(void *ctx, int64_t i, int worker) {
     a.n = n;
     a.dtype = GD_FLOAT32;
     gd_optim_kernel_now(run->op)(&a);
-    for (int k = 1; k < states; k++) {
+    for (int k = 1; k < MOST_STATES; k++) {
         if (!half[k].data) continue;
         wide.data = buffer[k];
         convert(&half[k], &wide);

@@ -47,12 +47,15 @@ typedef struct gd_optim_args {
     void *param;      /* updated */
     const void *grad; /* read */
     void *momentum;   /* the "previous gradient" region: SGD's momentum buffer */
-    void *exp_avg, *exp_avg_sq, *max_exp_avg_sq; /* Adam's; the last is NULL unless amsgrad */
+    void *exp_avg, *exp_avg_sq, *max_exp_avg_sq; /* moments, first and second (or what stands for them); the last is amsgrad's */
+                                                 /* all of these are NULL where the update does not use them */
     int64_t n;
     double lr, beta1, beta2, eps, weight_decay, sgd_momentum, dampening;
     double bias_correction1, bias_correction2; /* 1 - beta^step */
+    double rate, mean_rate; /* Adagrad: the decayed lr; NAdam: of gradient and mean; RAdam: the rectification, or 0 */
+    double initial;         /* Adagrad: the sum of squares before the first step */
     uint8_t dtype;
-    bool nesterov, maximize, decoupled_decay, first_step; /* first_step: momentum buffer not yet written */
+    bool nesterov, maximize, centered, decoupled_decay, first_step; /* first_step: momentum buffer or sum not yet written */
 } gd_optim_args;
 typedef void gd_optim_kernel(const gd_optim_args *a);
 

@@ -5,7 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct entry { gd_tensor parameter; int64_t step; bool has_moments; } entry;
+typedef struct entry {
+    gd_tensor parameter;
+    int64_t step;
+    float mu_product; /* NAdam: the product of the momenta, in float32 as PyTorch has it */
+    bool has_moments;
+} entry;
 typedef struct group { gd_hyper hyper; entry *entries; int64_t count; } group;
 struct gd_optimizer {
     gd_optimizer_kind kind;
@@ -16,7 +21,7 @@ struct gd_optimizer {
 static const gd_hyper DEFAULTS = {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
 
 gd_optimizer *gd_optimizer_open(gd_optimizer_kind kind) {
-    if (kind < GD_SGD || kind > GD_ADAMW) {
+    if (kind < GD_SGD || kind > GD_LION) {
         gd_fail(GD_ERR_VALUE, "optimizer: no kind %d", (int)kind);
         return NULL;
     }
@@ -98,6 +103,7 @@ gd_status gd_optimizer_add_group(gd_optimizer *o, const gd_tensor *parameters, i
     for (int64_t i = 0; i < count; i++) {
         gd_param *p = gd_node_peek(parameters[i])->param;
         entries[i].parameter = parameters[i];
+        entries[i].mu_product = 1;
         p->group = o->count;
         p->index = i;
     }
@@ -114,10 +120,16 @@ gd_status gd_optimizer_set_hyper(gd_optimizer *o, int64_t g, const gd_hyper *hyp
 
 /* Bits of the regions an optimizer keeps state in. */
 static uint8_t regions_used(const gd_optimizer *o, const gd_hyper *h) {
-    if (o->kind == GD_SGD) return h->momentum != 0 ? 1 << 2 : 0;
-    return (uint8_t)(1 << 3 | 1 << 4 | (h->amsgrad ? 1 << GD_MAX_SQUARE : 0));
+    switch (o->kind) {
+    case GD_SGD: return h->momentum != 0 ? 1 << 2 : 0;
+    case GD_RMSPROP: return (uint8_t)(1 << 4 | (h->momentum > 0 ? 1 << 2 : 0) | (h->centered ? 1 << 3 : 0));
+    case GD_ADAGRAD: return 1 << 4;
+    case GD_LION: return 1 << 3;
+    case GD_ADAM: case GD_ADAMW: return (uint8_t)(1 << 3 | 1 << 4 | (h->amsgrad ? 1 << GD_MAX_SQUARE : 0));
+    default: return 1 << 3 | 1 << 4;
+    }
 }
-static bool has_state(const gd_optimizer *o, const gd_hyper *h) { return o->kind != GD_SGD || h->momentum != 0; }
+static bool has_state(const gd_optimizer *o, const gd_hyper *h) { return regions_used(o, h) != 0; }
 
 /* Moments belong to the optimizer that used them last. A new one starts from zero; an old one whose
  * moments were taken over must not go on with somebody else's. */
@@ -138,25 +150,55 @@ static gd_status claim(const gd_optimizer *o, const gd_hyper *h, gd_node *n, ent
 
 static gd_status prepare(const gd_optimizer *o, const gd_hyper *h, gd_node *n, entry *e) {
     GD_TRY(claim(o, h, n, e));
-    return h->amsgrad && o->kind != GD_SGD ? gd_param_amsgrad(n->param) : GD_OK;
+    return regions_used(o, h) >> GD_MAX_SQUARE & 1 ? gd_param_amsgrad(n->param) : GD_OK;
+}
+
+/* NAdam's momentum of an update. */
+static double nadam_momentum(const gd_hyper *h, int64_t step) { return h->beta1 * (1 - 0.5 * pow(0.96, (double)step * h->decay)); }
+
+/* What else an update needs, from its number (from 1) and what the entry remembers. */
+static void set_rates(const gd_optimizer *o, const gd_hyper *h, int64_t step, double mu_product, gd_optim_args *a) {
+    const double t = (double)step;
+    a->bias_correction1 = 1 - pow(h->beta1, t);
+    a->bias_correction2 = 1 - pow(h->beta2, t);
+    if (o->kind == GD_ADAGRAD) a->rate = h->lr / (1 + (t - 1) * h->decay);
+    if (o->kind == GD_NADAM) {
+        const double mu = nadam_momentum(h, step), next = nadam_momentum(h, step + 1);
+        a->rate = -h->lr * (1 - mu) / (1 - mu_product);
+        a->mean_rate = -h->lr * next / (1 - mu_product * next);
+    }
+    if (o->kind == GD_RADAM) {
+        const double most = 2 / (1 - h->beta2) - 1, now = most - 2 * t * pow(h->beta2, t) / a->bias_correction2;
+        a->rate = now > 5 ? sqrt((now - 4) * (now - 2) * most / ((most - 4) * (most - 2) * now)) : 0;
+    }
 }
 
 /* Updates `bytes` of memory from parameter p on. step: number of this update, from 1. */
-static void update(const gd_optimizer *o, const gd_hyper *h, const gd_param *p, const void *grad, int64_t bytes, int64_t step, bool first) {
-    gd_optim_args a = {.param = p->ptr[0], .grad = grad, .momentum = h->momentum != 0 ? p->ptr[2] : NULL, .exp_avg = p->ptr[3], .exp_avg_sq = p->ptr[4],
-                       .max_exp_avg_sq = h->amsgrad ? p->max_exp_avg_sq : NULL, .n = bytes / gd_dtype_bytes(p->dtype), .lr = h->lr, .beta1 = h->beta1,
-                       .beta2 = h->beta2, .eps = h->eps, .weight_decay = h->weight_decay, .sgd_momentum = h->momentum, .dampening = h->dampening,
-                       .bias_correction1 = 1 - pow(h->beta1, (double)step), .bias_correction2 = 1 - pow(h->beta2, (double)step), .dtype = p->dtype,
-                       .nesterov = h->nesterov != 0, .maximize = h->maximize != 0, .decoupled_decay = o->kind == GD_ADAMW, .first_step = first};
-    gd_optim_op op = o->kind == GD_SGD ? GD_OPTIM_sgd : GD_OPTIM_adam;
-    if (gd_is_half(a.dtype)) gd_half_optim(op, &a);
-    else gd_optim_kernel_now(op)(&a);
+static void update(const gd_optimizer *o, const gd_hyper *h, const gd_param *p, const void *grad, int64_t bytes, int64_t step, double mu_product, bool first) {
+    static const gd_optim_op ops[] = {GD_OPTIM_sgd, GD_OPTIM_adam, GD_OPTIM_adam, GD_OPTIM_rmsprop, GD_OPTIM_adagrad, GD_OPTIM_adadelta, GD_OPTIM_adamax,
+                                      GD_OPTIM_nadam, GD_OPTIM_radam, GD_OPTIM_lion};
+    const uint8_t used = regions_used(o, h);
+    gd_optim_args a = {.param = p->ptr[0], .grad = grad, .momentum = used >> 2 & 1 ? p->ptr[2] : NULL, .exp_avg = used >> 3 & 1 ? p->ptr[3] : NULL,
+                       .exp_avg_sq = used >> 4 & 1 ? p->ptr[4] : NULL, .max_exp_avg_sq = used >> GD_MAX_SQUARE & 1 ? p->max_exp_avg_sq : NULL,
+                       .n = bytes / gd_dtype_bytes(p->dtype), .lr = h->lr, .beta1 = h->beta1, .beta2 = h->beta2, .eps = h->eps, .weight_decay = h->weight_decay,
+                       .sgd_momentum = h->momentum, .dampening = h->dampening, .initial = h->initial, .dtype = p->dtype, .nesterov = h->nesterov != 0,
+                       .maximize = h->maximize != 0, .centered = h->centered != 0, .first_step = first};
+    a.decoupled_decay = o->kind == GD_ADAMW || o->kind == GD_LION || ((o->kind == GD_NADAM || o->kind == GD_RADAM) && h->decoupled);
+    set_rates(o, h, step, mu_product, &a);
+    if (gd_is_half(a.dtype)) gd_half_optim(ops[o->kind], &a);
+    else gd_optim_kernel_now(ops[o->kind])(&a);
 }
 
-/* Whether b follows a in the slab and takes the very same update, so both are one run. */
-static bool continues(const gd_param *a, const gd_param *b, int64_t bytes) {
+/* Counts an update of an entry. */
+static void advance(const gd_optimizer *o, const gd_hyper *h, entry *e) {
+    e->step++;
+    if (o->kind == GD_NADAM) e->mu_product *= (float)nadam_momentum(h, e->step);
+}
+
+/* Whether b follows a in the slab and takes the very same update, so both are one run. used: regions of the optimizer. */
+static bool continues(const gd_param *a, const gd_param *b, int64_t bytes, uint8_t used) {
     return a->in_slab && b->in_slab && a->dtype == b->dtype && (char *)b->ptr[0] == (char *)a->ptr[0] + bytes && !a->max_exp_avg_sq && !b->max_exp_avg_sq &&
-           (a->used >> 2 & 1) == (b->used >> 2 & 1);
+           ((a->used ^ b->used) & used) == 0;
 }
 
 static void step_group(gd_optimizer *o, group *g) {
@@ -168,18 +210,21 @@ static void step_group(gd_optimizer *o, group *g) {
             continue;
         }
         gd_param *first = n->param;
-        bool fresh_momentum = !(first->used >> 2 & 1);
-        int64_t bytes = 0, step = g->entries[i].step + 1;
+        bool fresh = !(first->used & used);
+        const float before = g->entries[i].mu_product;
+        advance(o, &g->hyper, &g->entries[i]);
+        int64_t bytes = 0, step = g->entries[i].step;
+        const float product = g->entries[i].mu_product;
         int64_t end = i;
         do { /* the longest run from here */
             bytes += n->param->bytes;
-            g->entries[end].step = step;
+            if (end > i) g->entries[end].step = step, g->entries[end].mu_product = product;
             gd_storage(n)->version++;
             if (++end == g->count) break;
             n = gd_node_peek(g->entries[end].parameter);
-        } while (n->work & GD_GRAD_SET && g->entries[end].step + 1 == step && continues(first, n->param, bytes));
+        } while (n->work & GD_GRAD_SET && g->entries[end].step + 1 == step && g->entries[end].mu_product == before && continues(first, n->param, bytes, used));
         update(o, &g->hyper, first, first->ptr[1], first->in_slab ? bytes : gd_numel(&gd_node_peek(first->state[0])->v) * gd_dtype_bytes(first->dtype), step,
-               fresh_momentum);
+               (double)product, fresh);
         for (; i < end; i++) {
             gd_param *p = gd_node_peek(g->entries[i].parameter)->param;
             p->used |= used;
@@ -208,8 +253,9 @@ gd_status gd_optimizer_apply(gd_optimizer *o, gd_node *n, const void *grad) {
     group *g = NULL;
     entry *e = find_entry(o, n->self, &g);
     GD_TRY(prepare(o, &g->hyper, n, e));
-    bool first = !(n->param->used >> 2 & 1);
-    update(o, &g->hyper, n->param, grad, gd_numel(&n->v) * gd_dtype_bytes(n->v.dtype), ++e->step, first);
+    bool first = !(n->param->used & regions_used(o, &g->hyper));
+    advance(o, &g->hyper, e);
+    update(o, &g->hyper, n->param, grad, gd_numel(&n->v) * gd_dtype_bytes(n->v.dtype), e->step, (double)e->mu_product, first);
     n->param->used |= regions_used(o, &g->hyper);
     moments_changed(n->param);
     gd_storage(n)->version++;
@@ -274,7 +320,21 @@ gd_status gd_optimizer_set_step(gd_optimizer *o, gd_tensor parameter, int64_t st
             n->param->owner = NULL;
         }
         e->has_moments = false;
+        e->mu_product = 1;
     }
     e->step = step;
+    return GD_OK;
+}
+
+double gd_optimizer_get_factor(gd_optimizer *o, gd_tensor parameter) {
+    const entry *e = o ? find_entry(o, parameter, NULL) : NULL;
+    return e ? (double)e->mu_product : (double)NAN;
+}
+
+gd_status gd_optimizer_set_factor(gd_optimizer *o, gd_tensor parameter, double factor) {
+    GD_TRY(check_optimizer(o));
+    entry *e = find_entry(o, parameter, NULL);
+    if (!e) return gd_fail(GD_ERR_VALUE, "optimizer: this parameter is not one of its own");
+    e->mu_product = (float)factor;
     return GD_OK;
 }

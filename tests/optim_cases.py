@@ -16,6 +16,13 @@ KINDS: list[tuple[type[optim.Optimizer], dict[str, Any]]] = [
     (optim.Adam, {"lr": 0.01}),
     (optim.Adam, {"lr": 0.01, "amsgrad": True}),
     (optim.AdamW, {"lr": 0.01}),
+    (optim.RMSprop, {"lr": 0.01, "momentum": 0.5, "centered": True}),
+    (optim.Adagrad, {"lr": 0.1, "initial_accumulator_value": 0.2}),
+    (optim.Adadelta, {}),
+    (optim.Adamax, {"lr": 0.01}),
+    (optim.NAdam, {"lr": 0.01}),
+    (optim.RAdam, {"lr": 0.01}),
+    (optim.Lion, {"lr": 0.002, "weight_decay": 0.1}),
 ]
 
 

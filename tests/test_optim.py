@@ -158,7 +158,8 @@ def test_parameters_without_gradient_are_left_alone() -> None:
         opt = kind([p, q], **{**options, "weight_decay": 0.1})
         opt.step()
         assert p.item() != 1.0 and q.item() == 2.0
-        assert set(opt.state_dict()["state"]) == {0}
+        if kind is not optim.Adagrad:  # whose sums are there from the beginning, as in PyTorch
+            assert set(opt.state_dict()["state"]) == {0}
 
 
 def test_zero_grad() -> None:

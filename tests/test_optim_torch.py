@@ -32,7 +32,23 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("AdamW", {"lr": 0.01, "weight_decay": 0.3}),
     ("AdamW", {"lr": 0.01, "weight_decay": 0.3, "amsgrad": True}),
     ("AdamW", {"lr": 0.01, "weight_decay": 0.0, "maximize": True}),
+    ("RMSprop", {}),
+    ("RMSprop", {"lr": 0.02, "alpha": 0.9, "eps": 1e-3, "weight_decay": 0.1, "momentum": 0.8, "centered": True}),
+    ("RMSprop", {"lr": 0.01, "momentum": 0.5, "maximize": True}),
+    ("Adagrad", {"lr": 0.05}),
+    ("Adagrad", {"lr": 0.1, "lr_decay": 0.01, "weight_decay": 0.1, "initial_accumulator_value": 0.3, "eps": 1e-4, "maximize": True}),
+    ("Adadelta", {}),
+    ("Adadelta", {"lr": 0.5, "rho": 0.8, "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
+    ("Adamax", {}),
+    ("Adamax", {"lr": 0.01, "betas": (0.3, 0.9), "eps": 1e-3, "weight_decay": 0.1, "maximize": True}),
+    ("NAdam", {}),
+    ("NAdam", {"lr": 0.01, "betas": (0.7, 0.9), "weight_decay": 0.1, "momentum_decay": 0.02}),
+    ("NAdam", {"lr": 0.01, "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}),
+    ("RAdam", {}),
+    ("RAdam", {"lr": 0.01, "betas": (0.7, 0.9), "weight_decay": 0.1, "eps": 1e-3}),
+    ("RAdam", {"lr": 0.01, "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}),
 ]
+KINDS = sorted({kind for kind, _ in SETTINGS})
 
 
 class Twins:
@@ -131,7 +147,7 @@ def test_momentum_switched_on_and_off() -> None:
 
 
 def test_text_and_defaults() -> None:
-    for kind in ("SGD", "Adam", "AdamW"):
+    for kind in KINDS:
         ours, theirs = getattr(optim, kind)([nn.Parameter(gd.ones(2))]), getattr(torch.optim, kind)([torch.nn.Parameter(torch.ones(2))])
         for name, value in ours.defaults.items():
             assert theirs.defaults[name] == value, f"{kind}: {name}"

@@ -18,7 +18,7 @@ MODULES = [
     "Softplus", "Embedding", "LayerNorm", "RMSNorm",
 ]  # fmt: skip
 METHODS = [n for n, f in vars(nn.Module).items() if n[0] != "_" and callable(f) and hasattr(torch.nn.Module, n)]
-OPTIMIZERS = ["SGD", "Adam", "AdamW"]
+OPTIMIZERS = [n for n in optim.__all__ if n[0].isupper() and n not in ("Lion", "Optimizer")]
 SCHEDULES = [n for n in optim.lr_scheduler.__all__ if n != "WarmupCosineLR"]  # that one is ours alone
 STEPS = ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"]
 BUILT_IN_CPP = ("gelu", "linear", "one_hot", "sigmoid", "softplus", "tanh")  # without a signature there

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from gradino._lib import lib
-from gradino.errors import InvalidValueError
 from gradino.optim.optimizer import Optimizer, refuse_variants
 
 __all__ = ["Adam", "AdamW"]
@@ -43,22 +42,9 @@ class Adam(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        refuse_variants(type(self).__name__, capturable=capturable, differentiable=differentiable)
+        refuse_variants(self._title, capturable=capturable, differentiable=differentiable, foreach=foreach, fused=fused)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**defaults, "amsgrad": amsgrad, "maximize": maximize})
-
-    def _check(self, group: dict[str, Any]) -> None:
-        super()._check(group)
-        if len(group["betas"]) != 2:
-            raise InvalidValueError(f"{type(self).__name__}: betas must be two numbers, got {group['betas']}")
-        for i, beta in enumerate(group["betas"]):
-            if not 0 <= beta < 1:
-                raise InvalidValueError(f"{type(self).__name__}: betas[{i}] is {beta}, must be in [0, 1)")
-
-    def _settings(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        g = group
-        beta1, beta2 = g["betas"]
-        return g["lr"], beta1, beta2, g["eps"], g["weight_decay"], 0.0, 0.0, False, g["maximize"], g["amsgrad"]
 
 
 class AdamW(Adam):
@@ -84,5 +70,5 @@ class AdamW(Adam):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        variants = {"capturable": capturable, "differentiable": differentiable}
+        variants: dict[str, Any] = {"capturable": capturable, "differentiable": differentiable, "foreach": foreach, "fused": fused}
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **variants)

@@ -17,11 +17,19 @@ from gradino.tensor import Tensor
 
 __all__ = ["Optimizer", "refuse_variants"]
 
+_FIELDS = (
+    "lr", "beta1", "beta2", "eps", "weight_decay", "momentum", "dampening", "decay", "initial", "nesterov", "maximize", "amsgrad",
+    "centered", "decoupled",
+)  # fmt: skip
+_NOT_NEGATIVE = ("lr", "weight_decay", "momentum", "eps", "alpha", "lr_decay", "momentum_decay", "initial_accumulator_value")
 _BESIDES = frozenset(("params", "param_names", "initial_lr"))  # keys of a group that are not settings
 
 
-def refuse_variants(title: str, **wanted: bool) -> None:
+def refuse_variants(title: str, **wanted: bool | None) -> None:
     """Raise for switches of PyTorch's that change what an update means and that gradino does not have."""
+    if wanted.pop("fused", False) and wanted.pop("foreach", False):
+        raise InvalidValueError(f"{title}: fused and foreach cannot be True together")
+    wanted.pop("foreach", None)  # one pass over the slabs is both
     for name, on in wanted.items():
         if on:
             raise InvalidValueError(f"{title}: {name}=True is not supported")
@@ -92,13 +100,21 @@ class Optimizer:
 
     def _check(self, group: dict[str, Any]) -> None:
         """Raise InvalidValueError for a setting outside its range."""
-        for name in ("lr", "weight_decay", "momentum", "eps"):
+        for name in _NOT_NEGATIVE:
             if name in group and not group[name] >= 0:
                 raise InvalidValueError(f"{self._title}: {name} is {group[name]}, must be at least 0")
+        if len(group.get("betas", (0, 0))) != 2:
+            raise InvalidValueError(f"{self._title}: betas must be two numbers, got {group['betas']}")
+        for i, beta in enumerate(group.get("betas", ())):
+            if not 0 <= beta < 1:
+                raise InvalidValueError(f"{self._title}: betas[{i}] is {beta}, must be in [0, 1)")
 
-    def _settings(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        """(lr, beta1, beta2, eps, weight_decay, momentum, dampening, nesterov, maximize, amsgrad)."""
-        raise NotImplementedError(f"{self._title} does not say what its settings are")
+    def _settings(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The group's settings by their names in ``gd_hyper``; what is left out is 0."""
+        settings = {k: v for k, v in group.items() if k in _FIELDS}
+        if "betas" in group:
+            settings["beta1"], settings["beta2"] = group["betas"]
+        return settings
 
     def _prepare(self) -> Any:
         """Pass changed settings on; returns the engine's optimizer."""
@@ -117,7 +133,9 @@ class Optimizer:
             raise GradinoError(f"{self._title}: the parameters in param_groups[{i}] were changed: use add_param_group() or a new optimizer")
         self._check(group)
         h = self._hyper
-        h.lr, h.beta1, h.beta2, h.eps, h.weight_decay, h.momentum, h.dampening, h.nesterov, h.maximize, h.amsgrad = self._settings(group)
+        settings = self._settings(group)
+        for name in _FIELDS:
+            setattr(h, name, settings.get(name, 0))
         check(lib.gd_optimizer_set_hyper(self._native, i, h))
         self._seen[i] = {k: tuple(v) if k == "betas" else v for k, v in group.items()}  # a list may change: it never equals a tuple
         self._seen[i]["params"] = now

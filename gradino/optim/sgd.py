@@ -42,7 +42,7 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        refuse_variants("SGD", differentiable=differentiable)
+        refuse_variants("SGD", differentiable=differentiable, foreach=foreach, fused=fused)
         defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
         super().__init__(params, {**defaults, "nesterov": nesterov, "maximize": maximize})
 
@@ -50,7 +50,3 @@ class SGD(Optimizer):
         super()._check(group)
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise InvalidValueError("SGD: nesterov needs a momentum and zero dampening")
-
-    def _settings(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        g = group
-        return g["lr"], 0.0, 0.0, 0.0, g["weight_decay"], g["momentum"], g["dampening"], g["nesterov"], g["maximize"], False

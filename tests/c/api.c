@@ -231,7 +231,7 @@ static void optimizers(void) {
     CHECK_FAILS(gd_optimizer_step(o), GD_ERR_STALE, "freed");
     gd_optimizer_close(o);
     gd_optimizer_close(NULL);
-    CHECK_FAILS(gd_optimizer_open((gd_optimizer_kind)9), GD_ERR_VALUE, "kind");
+    CHECK_FAILS(gd_optimizer_open((gd_optimizer_kind)99), GD_ERR_VALUE, "kind");
     CHECK_FAILS(gd_parameter_free(p), GD_ERR_STALE, "freed");
 }
 
