@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The same training in float32, in bfloat16 under autocast, and in float16 with a loss scaler.
 
-The task: learn from another network what it says about 64 numbers. What to look at: the model, its weights and the optimizer are the same in
+The task: learn from another network what it says about 64 numbers. What to look at: the model, its weights and the optimizer are the
+same in
 all three; only the lines around the forward differ. Where the processor multiplies pairs of bfloat16, that run is the
 fastest. The float16 run starts with a scale that is too large on purpose, to show steps being skipped until it fits.
 """
