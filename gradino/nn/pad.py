@@ -60,7 +60,9 @@ def _check_mode(mode: str, amounts: list[int], shape: tuple[int, ...], value: fl
         raise InvalidValueError(f"pad: mode {mode!r} takes no value")
     padded = len(amounts) // 2
     if padded not in (1, 2, 3) or len(shape) not in (padded + 1, padded + 2):
-        raise ShapeError(f"pad: mode {mode!r} pads the last dimensions of a tensor that has one or two more; got {padded} for shape {shape}")
+        raise ShapeError(
+            f"pad: mode {mode!r} pads the last dimensions of a tensor that has one or two more; got {padded} for shape {shape}"
+        )
     if mode == "circular":
         for k, amount in enumerate(amounts):
             if amount > shape[-1 - k // 2]:

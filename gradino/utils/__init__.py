@@ -1,5 +1,6 @@
-"""Helpers around training: data loading."""
+"""Helpers around training: data loading, text."""
 
 from gradino.utils import data as data
+from gradino.utils import text as text
 
-__all__ = ["data"]
+__all__ = ["data", "text"]
