@@ -258,6 +258,8 @@ gd_status gd_view_init(gd_view *v, int64_t rank, const int64_t *shape, int dtype
 gd_node *gd_node_new(gd_arena *a, const gd_view *like);
 /* Bytes a view reaches, from `start` on; start is its first address where strides are negative too. */
 int64_t gd_view_bytes(const gd_view *v, char **start);
+/* Whether a tensor may be written in place: nobody's gradient would be lost or wrong. */
+gd_status gd_check_writable(gd_node *n, const char *who);
 /* Whether the memory two views reach may be shared. */
 bool gd_views_overlap(const gd_view *a, const gd_view *b);
 /* Dimension of the four for a logical one that may be negative; < 0 with an error set. */

@@ -159,11 +159,28 @@ gd_tensor gd_softplus(gd_tensor a, double beta, double threshold);
 gd_tensor gd_cast(gd_tensor a, int dtype);
 gd_tensor gd_reduce(int op, gd_tensor a, const int64_t *dims, int64_t ndims, int keepdim, double correction); /* ndims 0: all */
 gd_tensor gd_softmax(int op, gd_tensor a, int64_t dim);
+/* Pooling over the last dims (1 or 2) dimensions. size: kernel, stride, padding, dilation, each of two numbers, (H, W); of one
+ * dimension the second. gd_output(y, 1): indices, where wanted or where y is recorded. */
+gd_tensor gd_max_pool(gd_tensor x, int dims, const int64_t size[8], int ceil_mode, int want_indices);
+gd_tensor gd_avg_pool(gd_tensor x, int dims, const int64_t size[6], int ceil_mode, int count_include_pad, int64_t divisor); /* divisor 0: of the window */
+gd_tensor gd_adaptive_pool(gd_tensor x, int dims, const int64_t out[2], int largest, int want_indices); /* out -1: as the input */
+gd_tensor gd_max_unpool(gd_tensor x, gd_tensor indices, int dims, const int64_t out[2]);
+/* mode 0 nearest, 1 nearest-exact, 2 linear; scale 0: that of the sizes. */
+gd_tensor gd_resize(gd_tensor x, int dims, const int64_t out[2], int mode, int align_corners, const double scale[2]);
+gd_tensor gd_pixel_shuffle(gd_tensor x, int64_t factor, int inverse);
 gd_tensor gd_matmul(gd_tensor a, gd_tensor b);
 gd_tensor gd_linear(gd_tensor x, gd_tensor weight, gd_tensor bias);
 /* Over the last `rank` dimensions, whose sizes are `shape`; weight and bias of that shape, or GD_ABSENT. */
 gd_tensor gd_layer_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, gd_tensor bias, double eps);
 gd_tensor gd_rms_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, double eps); /* eps NaN: the dtype's epsilon */
+/* x (N, C, ...). Training: the statistics of x, with which running_mean and running_var (C), where given, are updated in place:
+ * momentum new + (1 - momentum) old; num_batches, an int64 scalar, is counted up, and with momentum NaN new counts 1/num_batches. */
+gd_tensor gd_batch_norm(gd_tensor x, gd_tensor weight, gd_tensor bias, gd_tensor running_mean, gd_tensor running_var, gd_tensor num_batches,
+                        int training, double momentum, double eps);
+gd_tensor gd_group_norm(gd_tensor x, int64_t groups, gd_tensor weight, gd_tensor bias, double eps);
+/* use_input_stats 0: batch norm with the running statistics, which are updated otherwise, with the mean over the batch. */
+gd_tensor gd_instance_norm(gd_tensor x, gd_tensor weight, gd_tensor bias, gd_tensor running_mean, gd_tensor running_var, int use_input_stats,
+                           double momentum, double eps);
 gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing);
 gd_tensor gd_mse_loss(gd_tensor x, gd_tensor y, int reduction);
 gd_tensor gd_dropout(gd_tensor x, double p, int training);

@@ -238,8 +238,7 @@ gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes) {
 
 static const char WRITE[] = "in-place write"; /* what messages call x[i] = v, add_, copy_ and the like */
 
-/* Whether a tensor may be written in place: nobody's gradient would be lost or wrong. */
-static gd_status check_writable(gd_node *n, const char *who) {
+gd_status gd_check_writable(gd_node *n, const char *who) {
     for (int d = 0; d < GD_DIMS; d++)
         if (n->v.strides[d] == 0 && n->v.shape[d] > 1)
             return gd_fail(GD_ERR, "%s: the tensor of shape %s is an expanded view: several of its elements are one place in memory. Write to a .clone()", who,
@@ -268,7 +267,7 @@ gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src, const char *who)
 gd_status gd_copy_in(gd_tensor t, gd_tensor source) {
     gd_node *n = gd_node_of(t, WRITE), *s = n ? gd_node_of(source, WRITE) : NULL;
     if (!s) return gd_last_status();
-    GD_TRY(check_writable(n, WRITE));
+    GD_TRY(gd_check_writable(n, WRITE));
     if (gd_self()->grad_enabled && (s->flags & GD_REQUIRES_GRAD))
         return gd_fail(GD_ERR, "in-place write: the value requires grad, but the write is not recorded: its gradient would be lost. "
                                "Use where, cat or stack, or write value.detach()");
@@ -284,7 +283,7 @@ gd_status gd_copy_in(gd_tensor t, gd_tensor source) {
 gd_status gd_fill_in(gd_tensor t, double value, int64_t ivalue) {
     gd_node *n = gd_node_of(t, WRITE);
     if (!n) return gd_last_status();
-    GD_TRY(check_writable(n, WRITE));
+    GD_TRY(gd_check_writable(n, WRITE));
     union { float f32; double f64; int64_t i64; int32_t i32; uint16_t half; uint8_t b; } word;
     gd_view one = {.data = &word, .shape = {1, 1, 1, 1}, .dtype = n->v.dtype};
     switch (n->v.dtype) {

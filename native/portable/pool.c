@@ -1,0 +1,276 @@
+/* pool.c - maxima and averages of windows, and their gradients. A row of results is worked on window element by window
+ * element, so that compilers vectorise along the row. */
+#include "../pool.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../thread.h"
+
+enum {
+    TASK = 16 * 1024,  /* input elements read by a task: about 5 us */
+    SERIAL = 2 * TASK  /* at most so many are not worth waking a thread */
+};
+
+typedef struct pooling {
+    const gd_view *x;     /* or the incoming gradient */
+    char *out;
+    int64_t *indices;     /* or NULL */
+    const int64_t *from;  /* max_pool_bwd: where the gradient goes, its strides in `from_view` */
+    const gd_view *from_view;
+    double *sums;         /* avg_pool_bwd: a row for each worker */
+    gd_pool_axis h, w;
+    int64_t rows, per_task, divisor;
+    bool planar, count_pad, assign;
+    void (*row)(const struct pooling *p, int64_t row, int worker);
+} pooling;
+
+static void pool_task(void *ctx, int64_t i, int worker) {
+    const pooling *p = ctx;
+    for (int64_t row = i * p->per_task; row < (i + 1) * p->per_task && row < p->rows; row++) p->row(p, row, worker);
+}
+
+/* All rows; `work` is the number of elements that one of them reads. */
+static void pool_rows(pooling *p, int64_t rows, int64_t work) {
+    p->rows = rows;
+    p->per_task = work < TASK ? TASK / (work ? work : 1) : 1;
+    const int64_t tasks = (rows + p->per_task - 1) / p->per_task;
+    if (rows * work <= SERIAL) for (int64_t i = 0; i < tasks; i++) pool_task(p, i, 0);
+    else gd_parallel(tasks, pool_task, p);
+}
+
+/* Row h of plane p (of the two leading dimensions). */
+static const char *row_of(const gd_view *v, int64_t plane, int64_t h) {
+    const int64_t at = plane / v->shape[1] * v->strides[0] + plane % v->shape[1] * v->strides[1] + h * v->strides[2];
+    return (const char *)v->data + at * gd_dtype_bytes(v->dtype);
+}
+
+/* The results from .. to of a row whose element k of the window lies inside the input: lo .. hi. */
+static void inside(const gd_pool_axis *a, int64_t k, int64_t from, int64_t to, int64_t *lo, int64_t *hi) {
+    const int64_t before = a->pad - k * a->dilation; /* o stride >= before */
+    const int64_t least = before > 0 ? (before + a->stride - 1) / a->stride : 0, room = a->in - 1 + before;
+    const int64_t most = room < 0 ? 0 : room / a->stride + 1;
+    *lo = least > from ? least : from;
+    *hi = most < to ? most : to;
+}
+
+/* ---- Maxima: a NaN wins, the last of several; else the first of the largest -------------------------------------- */
+
+#define MAX_STEPS(T, I, STEP)                                                                             \
+    for (int64_t o = lo; o < hi; o++) {                                                                   \
+        const T v = x[o * (STEP)];                                                                        \
+        const I place = (I)(at + o * by);                                                                 \
+        const bool better = (v > best[o - from]) | (v != v);                                              \
+        best[o - from] = better ? v : best[o - from];                                                     \
+        where[o - from] = better ? place : where[o - from];                                               \
+    }
+#define MAX_VALUES(T, STEP)                                                                               \
+    for (int64_t o = lo; o < hi; o++) {                                                                   \
+        const T v = x[o * (STEP)];                                                                        \
+        best[o - from] = (v > best[o - from]) | (v != v) ? v : best[o - from];                            \
+    }
+
+/* I: an integer of T's size, which holds places within a plane. */
+#define DEFINE_MAX(name, T, I, LEAST)                                                                     \
+    static void max_tile_##name(const pooling *p, int64_t plane, int64_t oh, int64_t from, int64_t to, T *y, int64_t *index) { \
+        T best[GD_POOL_TILE];                                                                             \
+        I where[GD_POOL_TILE];                                                                            \
+        int64_t h0, h1, lo, hi;                                                                           \
+        const int64_t xs = p->x->strides[3], by = p->w.stride, step = by * xs, width = p->planar ? p->w.in : 0; \
+        gd_pool_window(&p->h, oh, &h0, &h1);                                                              \
+        const int64_t top = h0 < p->h.in ? h0 : p->h.in - 1; /* dilation may step over a small input */    \
+        for (int64_t o = from; o < to; o++) {                                                             \
+            int64_t first, last;                                                                          \
+            gd_pool_window(&p->w, o, &first, &last);                                                      \
+            best[o - from] = LEAST;                                                                       \
+            where[o - from] = (I)(top * width + (first < p->w.in ? first : p->w.in - 1));                 \
+        }                                                                                                 \
+        for (int64_t h = h0; h < h1; h += p->h.dilation)                                                  \
+            for (int64_t k = 0; k < p->w.kernel; k++) {                                                   \
+                const int64_t start = k * p->w.dilation - p->w.pad, at = h * width + start;               \
+                const T *x = (const T *)(const void *)row_of(p->x, plane, h) + start * xs;                   \
+                inside(&p->w, k, from, to, &lo, &hi);                                                     \
+                if (!index) {                                                                             \
+                    if (step == 1) MAX_VALUES(T, 1)                                                       \
+                    else if (step == 2) MAX_VALUES(T, 2)                                                  \
+                    else MAX_VALUES(T, step)                                                              \
+                } else if (step == 1) MAX_STEPS(T, I, 1)                                                  \
+                else if (step == 2) MAX_STEPS(T, I, 2)                                                    \
+                else MAX_STEPS(T, I, step)                                                                \
+            }                                                                                             \
+        memcpy(y + from, best, (size_t)(to - from) * sizeof *y);                                          \
+        for (int64_t o = from; index && o < to; o++) index[o] = (int64_t)where[o - from];                 \
+    }                                                                                                     \
+    static void max_adaptive_##name(const pooling *p, int64_t plane, int64_t oh, T *y, int64_t *index) {  \
+        int64_t h0, h1, w0, w1;                                                                           \
+        const int64_t xs = p->x->strides[3], width = p->planar ? p->w.in : 0;                             \
+        gd_pool_window(&p->h, oh, &h0, &h1);                                                              \
+        for (int64_t o = 0; o < p->w.out; o++) {                                                          \
+            gd_pool_window(&p->w, o, &w0, &w1);                                                           \
+            T best = LEAST;                                                                               \
+            int64_t where = h0 * width + w0;                                                              \
+            for (int64_t h = h0; h < h1; h++) {                                                           \
+                const T *x = (const T *)(const void *)row_of(p->x, plane, h);                             \
+                for (int64_t w = w0; w < w1; w++) {                                                       \
+                    const T v = x[w * xs];                                                                \
+                    if (v > best || v != v) best = v, where = h * width + w;                              \
+                }                                                                                         \
+            }                                                                                             \
+            y[o] = best;                                                                                  \
+            if (index) index[o] = where;                                                                  \
+        }                                                                                                 \
+    }                                                                                                     \
+    static void max_row_##name(const pooling *p, int64_t row, int worker) {                               \
+        const int64_t plane = row / p->h.out, oh = row % p->h.out;                                        \
+        T *y = (T *)(void *)p->out + row * p->w.out;                                                      \
+        int64_t *index = p->indices ? p->indices + row * p->w.out : NULL;                                 \
+        (void)worker;                                                                                     \
+        if (p->w.adaptive) max_adaptive_##name(p, plane, oh, y, index);                                   \
+        else for (int64_t from = 0; from < p->w.out; from += GD_POOL_TILE)                                \
+            max_tile_##name(p, plane, oh, from, from + GD_POOL_TILE < p->w.out ? from + GD_POOL_TILE : p->w.out, y, index); \
+    }                                                                                                     \
+    /* A plane (or, of one dimension, a row): out[index] += g, in order. */                               \
+    static void max_bwd_##name(const pooling *p, int64_t plane, int worker) {                             \
+        const int64_t rows = p->planar ? p->x->shape[2] : 1, room = p->planar ? p->h.in * p->w.in : p->w.in; \
+        const int64_t g_step = p->x->strides[3], i_step = p->from_view->strides[3];                       \
+        T *dx = (T *)(void *)p->out + plane * room;                                                       \
+        (void)worker;                                                                                     \
+        memset(dx, 0, (size_t)room * sizeof *dx);                                                         \
+        for (int64_t r = 0; r < rows; r++) {                                                              \
+            const int64_t at = p->planar ? plane : plane / p->x->shape[2], h = p->planar ? r : plane % p->x->shape[2]; \
+            const T *g = (const T *)(const void *)row_of(p->x, at, h);                                    \
+            const int64_t *index = (const int64_t *)(const void *)row_of(p->from_view, at, h);            \
+            for (int64_t o = 0; o < p->x->shape[3]; o++) {                                                \
+                const int64_t to = index[o * i_step];                                                     \
+                if (to < 0 || to >= room) continue;                                                       \
+                if (p->assign) dx[to] = g[o * g_step];                                                    \
+                else dx[to] = ADD_##name(dx[to], g[o * g_step]);                                          \
+            }                                                                                             \
+        }                                                                                                 \
+    }
+#define ADD_f32(a, b) ((a) + (b))
+#define ADD_f64(a, b) ((a) + (b))
+#define ADD_i64(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
+#define ADD_i32(a, b) ((int32_t)((uint32_t)(a) + (uint32_t)(b)))
+DEFINE_MAX(f32, float, int32_t, -INFINITY)
+DEFINE_MAX(f64, double, int64_t, -(double)INFINITY)
+DEFINE_MAX(i64, int64_t, int64_t, INT64_MIN)
+DEFINE_MAX(i32, int32_t, int32_t, INT32_MIN)
+
+typedef void pool_row(const pooling *p, int64_t row, int worker);
+
+void GD_KERNEL(max_pool)(const gd_args *a) {
+    static pool_row *const row[] = {max_row_f32, max_row_f64, max_row_i64, max_row_i32};
+    const gd_view *x = a->in[0], *y = a->out[0];
+    pooling p = {.x = x, .out = y->data, .row = row[x->dtype], .planar = a->attr->i[GD_POOL_DIMS] != 1};
+    if (gd_numel(y) == 0) return;
+    if (a->attr->i[GD_POOL_INDICES]) p.indices = a->out[1]->data;
+    p.h = gd_pool_axis_of(a->attr, 0, x->shape[2], y->shape[2], true);
+    p.w = gd_pool_axis_of(a->attr, 1, x->shape[3], y->shape[3], true);
+    const int64_t window = p.h.adaptive ? (p.h.in / p.h.out + 1) * (p.w.in / p.w.out + 1) : p.h.kernel * p.w.kernel;
+    pool_rows(&p, y->shape[0] * y->shape[1] * y->shape[2], p.w.out * window);
+}
+
+/* (g, indices) -> zeros with g added (or written) at the indices */
+void GD_KERNEL(max_pool_bwd)(const gd_args *a) {
+    static pool_row *const row[] = {max_bwd_f32, max_bwd_f64, max_bwd_i64, max_bwd_i32};
+    const gd_view *g = a->in[0], *dx = a->out[0];
+    pooling p = {.x = g, .from_view = a->in[1], .out = dx->data, .row = row[g->dtype], .planar = a->attr->i[GD_POOL_DIMS] != 1,
+                 .assign = a->attr->i[2] != 0};
+    if (gd_numel(dx) == 0) return;
+    p.h.in = dx->shape[2], p.w.in = dx->shape[3];
+    const int64_t planes = dx->shape[0] * dx->shape[1] * (p.planar ? 1 : dx->shape[2]);
+    pool_rows(&p, planes, (gd_numel(g) + gd_numel(dx)) / planes);
+}
+
+/* ---- Averages: sums are float64 ----------------------------------------------------------------------------------- */
+
+/* What the sum of the window (oh, ow) is divided by; 0 where it has no element. */
+static double divisor_of(const pooling *p, int64_t oh, int64_t ow) {
+    int64_t h0, h1, w0, w1;
+    const int64_t h = gd_pool_window(&p->h, oh, &h0, &h1), w = gd_pool_window(&p->w, ow, &w0, &w1);
+    if (h1 <= h0 || w1 <= w0) return 0;
+    return (double)(p->divisor ? p->divisor : p->count_pad ? h * w : (h1 - h0) * (w1 - w0));
+}
+
+#define DEFINE_AVG(name, T)                                                                               \
+    static void avg_tile_##name(const pooling *p, int64_t plane, int64_t oh, int64_t from, int64_t to, T *y) { \
+        double sum[GD_POOL_TILE] = {0};                                                                   \
+        int64_t h0, h1, w0, w1, lo, hi;                                                                   \
+        const int64_t xs = p->x->strides[3], step = p->w.stride * xs;                                     \
+        gd_pool_window(&p->h, oh, &h0, &h1);                                                              \
+        for (int64_t h = h0; h < h1; h++) {                                                               \
+            const T *row = (const T *)(const void *)row_of(p->x, plane, h);                               \
+            if (p->w.adaptive) {                                                                          \
+                for (int64_t o = from; o < to; o++) {                                                     \
+                    gd_pool_window(&p->w, o, &w0, &w1);                                                   \
+                    for (int64_t w = w0; w < w1; w++) sum[o - from] += (double)row[w * xs];               \
+                }                                                                                         \
+                continue;                                                                                 \
+            }                                                                                             \
+            for (int64_t k = 0; k < p->w.kernel; k++) {                                                   \
+                const T *x = row + (k - p->w.pad) * xs;                                                   \
+                inside(&p->w, k, from, to, &lo, &hi);                                                     \
+                if (step == 1) for (int64_t o = lo; o < hi; o++) sum[o - from] += (double)x[o];           \
+                else if (step == 2) for (int64_t o = lo; o < hi; o++) sum[o - from] += (double)x[o * 2];  \
+                else for (int64_t o = lo; o < hi; o++) sum[o - from] += (double)x[o * step];              \
+            }                                                                                             \
+        }                                                                                                 \
+        for (int64_t o = from; o < to; o++) {                                                             \
+            const double by = divisor_of(p, oh, o);                                                       \
+            y[o] = by != 0 ? (T)(sum[o - from] / by) : 0;                                                 \
+        }                                                                                                 \
+    }                                                                                                     \
+    static void avg_row_##name(const pooling *p, int64_t row, int worker) {                               \
+        T *y = (T *)(void *)p->out + row * p->w.out;                                                      \
+        (void)worker;                                                                                     \
+        for (int64_t from = 0; from < p->w.out; from += GD_POOL_TILE)                                     \
+            avg_tile_##name(p, row / p->h.out, row % p->h.out, from, from + GD_POOL_TILE < p->w.out ? from + GD_POOL_TILE : p->w.out, y); \
+    }                                                                                                     \
+    /* A row of the input: what all windows that it is in give it. */                                     \
+    static void avg_bwd_##name(const pooling *p, int64_t row, int worker) {                               \
+        const int64_t plane = row / p->h.in, ih = row % p->h.in, gs = p->x->strides[3];                   \
+        double *sum = p->sums + worker * p->w.in;                                                         \
+        T *dx = (T *)(void *)p->out + row * p->w.in;                                                      \
+        int64_t h0, h1, w0, w1;                                                                           \
+        memset(sum, 0, (size_t)p->w.in * sizeof *sum);                                                    \
+        int64_t oh = p->h.adaptive ? ih * p->h.out / p->h.in : (ih + p->h.pad - p->h.kernel) / p->h.stride; \
+        for (oh = oh > 0 ? oh - 1 : 0; oh < p->h.out; oh++) {                                             \
+            gd_pool_window(&p->h, oh, &h0, &h1);                                                          \
+            if (h0 > ih) break;                                                                           \
+            if (h1 <= ih) continue;                                                                       \
+            const T *g = (const T *)(const void *)row_of(p->x, plane, oh);                                \
+            for (int64_t o = 0; o < p->w.out; o++) {                                                      \
+                gd_pool_window(&p->w, o, &w0, &w1);                                                       \
+                const double by = divisor_of(p, oh, o), share = by != 0 ? (double)g[o * gs] / by : 0;     \
+                for (int64_t w = w0; w < w1; w++) sum[w] += share;                                        \
+            }                                                                                             \
+        }                                                                                                 \
+        for (int64_t w = 0; w < p->w.in; w++) dx[w] = (T)sum[w];                                          \
+    }
+DEFINE_AVG(f32, float)
+DEFINE_AVG(f64, double)
+
+static pooling averages(const gd_args *a, int64_t in_h, int64_t in_w, int64_t out_h, int64_t out_w) {
+    return (pooling){.x = a->in[0], .out = a->out[0]->data, .count_pad = a->attr->i[GD_POOL_COUNT_PAD] != 0, .divisor = a->attr->i[GD_POOL_DIVISOR],
+                     .h = gd_pool_axis_of(a->attr, 0, in_h, out_h, false), .w = gd_pool_axis_of(a->attr, 1, in_w, out_w, false)};
+}
+
+void GD_KERNEL(avg_pool)(const gd_args *a) {
+    const gd_view *x = a->in[0], *y = a->out[0];
+    if (gd_numel(y) == 0) return;
+    pooling p = averages(a, x->shape[2], x->shape[3], y->shape[2], y->shape[3]);
+    p.row = x->dtype == GD_FLOAT32 ? avg_row_f32 : avg_row_f64;
+    const int64_t window = p.h.adaptive ? (p.h.in / p.h.out + 1) * (p.w.in / p.w.out + 1) : p.h.kernel * p.w.kernel;
+    pool_rows(&p, y->shape[0] * y->shape[1] * y->shape[2], p.w.out * window);
+}
+
+void GD_KERNEL(avg_pool_bwd)(const gd_args *a) {
+    const gd_view *g = a->in[0], *dx = a->out[0];
+    if (gd_numel(dx) == 0) return;
+    pooling p = averages(a, dx->shape[2], dx->shape[3], g->shape[2], g->shape[3]);
+    p.row = g->dtype == GD_FLOAT32 ? avg_bwd_f32 : avg_bwd_f64;
+    p.sums = a->workspace;
+    const int64_t windows = p.h.adaptive ? 2 : (p.h.kernel + p.h.stride - 1) / p.h.stride; /* that a row is in */
+    pool_rows(&p, dx->shape[0] * dx->shape[1] * dx->shape[2], windows * p.w.in);
+}
