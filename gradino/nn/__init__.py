@@ -4,6 +4,7 @@ from gradino.nn import functional as functional
 from gradino.nn import init as init
 from gradino.nn import utils as utils
 from gradino.nn.activation import GELU, Dropout, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
+from gradino.nn.batchnorm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm1d, InstanceNorm2d, LocalResponseNorm
 from gradino.nn.container import ModuleDict, ModuleList, Sequential
 from gradino.nn.embedding import Embedding
 from gradino.nn.linear import Identity, Linear
@@ -11,10 +12,29 @@ from gradino.nn.loss import CrossEntropyLoss, MSELoss
 from gradino.nn.module import Module
 from gradino.nn.normalization import LayerNorm, RMSNorm
 from gradino.nn.parameter import Buffer, Parameter
+from gradino.nn.pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    LPPool1d,
+    LPPool2d,
+    MaxPool1d,
+    MaxPool2d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+)
 from gradino.nn.rnn import LSTM, LSTMCell
 
 __all__ = [
     "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "GELU", "Identity", "LSTM", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax",
     "MSELoss", "Module", "ModuleDict", "ModuleList", "Parameter", "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax",
     "Softplus", "Tanh", "functional", "init", "utils",
+]  # fmt: skip
+__all__ += [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AvgPool1d", "AvgPool2d", "BatchNorm1d",
+    "BatchNorm2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "LPPool1d", "LPPool2d", "LocalResponseNorm", "MaxPool1d",
+    "MaxPool2d", "MaxUnpool1d", "MaxUnpool2d",
 ]  # fmt: skip

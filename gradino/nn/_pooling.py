@@ -247,13 +247,17 @@ def _unpool(dims: int, input: Tensor, indices: Tensor, kernel_size: Any, stride:
     step = per_dimension(name, "stride", _stride(kernel_size, stride), dims)
     pad = per_dimension(name, "padding", padding, dims)
     if input.ndim not in (dims + 1, dims + 2) or indices.shape != input.shape:
-        raise ShapeError(f"{name}: the input has shape {input.shape}, indices {indices.shape}: both must be (N, C, ...) or (C, ...), and equal")
+        raise ShapeError(
+            f"{name}: the input has shape {input.shape}, indices {indices.shape}: both must be (N, C, ...) or (C, ...), and equal"
+        )
     natural = [(n - 1) * s - 2 * p + k for n, k, s, p in zip(input.shape[-dims:], kernel, step, pad)]
     sizes = natural
     if output_size is not None:
         sizes = [whole(name, "output_size", n) for n in tuple(output_size)[-dims:]]
         if len(output_size) not in (dims, input.ndim) or any(abs(n - m) >= s for n, m, s in zip(sizes, natural, step)):
-            raise InvalidValueError(f"{name}: output_size is {tuple(output_size)}, must end with sizes within one stride of {tuple(natural)}")
+            raise InvalidValueError(
+                f"{name}: output_size is {tuple(output_size)}, must end with sizes within one stride of {tuple(natural)}"
+            )
     room = 1
     for n in sizes:
         room *= n

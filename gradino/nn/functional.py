@@ -11,12 +11,37 @@ from gradino._core import call, unary, wrap
 from gradino._lib import lib, op_id
 from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError
 from gradino.functions import sigmoid, tanh
+from gradino.nn._channel_norms import batch_norm, group_norm, instance_norm, local_response_norm, normalize
+from gradino.nn._pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    avg_pool1d,
+    avg_pool2d,
+    lp_pool1d,
+    lp_pool2d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_unpool1d,
+    max_unpool2d,
+)
 from gradino.nn.pad import pad
 from gradino.tensor import Tensor
 
 __all__ = [
     "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "pad", "relu", "rms_norm",
     "sigmoid", "silu", "softmax", "softplus", "tanh",
+]  # fmt: skip
+__all__ += ["batch_norm", "group_norm", "instance_norm", "local_response_norm", "normalize"]
+__all__ += [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices", "avg_pool1d", "avg_pool2d", "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool1d_with_indices",
+    "max_pool2d", "max_pool2d_with_indices", "max_unpool1d", "max_unpool2d",
 ]  # fmt: skip
 
 _GELU = {"none": op_id("gelu"), "tanh": op_id("gelu_tanh")}
