@@ -232,6 +232,9 @@ static gd_tensor drawn(gd_tensor result, const gd_attr *attr, int64_t count) {
     return 0;
 }
 
+void gd_draw_counters(gd_attr *attr, int64_t count) { draw(attr, count); }
+gd_tensor gd_drawn_counters(gd_tensor result, const gd_attr *attr, int64_t count) { return drawn(result, attr, count); }
+
 static gd_tensor random_factory(int op, int64_t rank, const int64_t *shape, int dtype, double a, double b) {
     gd_view v;
     GD_TRY_TENSOR(gd_view_init(&v, rank, shape, dtype, gd_ops[op].name));

@@ -318,6 +318,9 @@ enum { GD_FEW_INPUTS = 16 }; /* lists of so many tensors stand on the stack, lon
 void *gd_scratch(gd_arena *a, int64_t bytes);
 /* The dtype in which a number is made that op combines with a tensor of `dtype`. */
 int gd_number_dtype(int op, int dtype);
+/* Random numbers of an op: sets seed and offset in attr->i[6], i[7]; after a failure (result 0) gives them back. */
+void gd_draw_counters(gd_attr *attr, int64_t count);
+gd_tensor gd_drawn_counters(gd_tensor result, const gd_attr *attr, int64_t count);
 /* Runs a kernel on views, without nodes. */
 void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr);
 /* bfloat16 and float16 (half.c): adds to c->workspace what conversions need, and sets *own to the kernel's own part;

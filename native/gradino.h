@@ -184,6 +184,12 @@ gd_tensor gd_instance_norm(gd_tensor x, gd_tensor weight, gd_tensor bias, gd_ten
 gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing);
 gd_tensor gd_mse_loss(gd_tensor x, gd_tensor y, int reduction);
 gd_tensor gd_dropout(gd_tensor x, double p, int training);
+/* softmax(scale q k^T + mask) v: q (..., H, T, D), k (..., Hk, S, D), v (..., Hk, S, E), of two to four dimensions; H is a
+ * multiple of Hk. mask: bool (true: may attend) or float (added), or GD_ABSENT. before, after: how many keys on either side of
+ * its own place a query sees, -1: all; at_end: the last query stands at the last key, else the first at the first. */
+gd_tensor gd_attention(gd_tensor q, gd_tensor k, gd_tensor v, gd_tensor mask, int64_t before, int64_t after, int at_end, double scale, double dropout_p);
+/* Turns pairs of elements of x (..., T, D) by angles whose cos and sin are (T, R) or broadcast so, R <= D / 2. */
+gd_tensor gd_rotary(gd_tensor x, gd_tensor cos, gd_tensor sin, int neighbours);
 /* One direction of one layer; absent tensors are GD_ABSENT. Outputs 0..2: y, h_n, c_n. */
 gd_tensor gd_lstm(gd_tensor x, gd_tensor h0, gd_tensor c0, gd_tensor w_ih, gd_tensor w_hh, gd_tensor b_ih, gd_tensor b_hh, gd_tensor lengths, int reverse, int batch_first);
 gd_tensor gd_reshape(gd_tensor a, int64_t rank, const int64_t *shape);   /* one entry may be -1; copies where strides do not allow a view */

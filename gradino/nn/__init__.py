@@ -1,5 +1,6 @@
 """Layers, losses and the Module they are built from."""
 
+from gradino.nn import attention as attention
 from gradino.nn import functional as functional
 from gradino.nn import init as init
 from gradino.nn import utils as utils
@@ -31,7 +32,7 @@ from gradino.nn.rnn import LSTM, LSTMCell
 __all__ = [
     "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "GELU", "Identity", "LSTM", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax",
     "MSELoss", "Module", "ModuleDict", "ModuleList", "Parameter", "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax",
-    "Softplus", "Tanh", "functional", "init", "utils",
+    "Softplus", "Tanh", "attention", "functional", "init", "utils",
 ]  # fmt: skip
 __all__ += [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AvgPool1d", "AvgPool2d", "BatchNorm1d",
