@@ -114,6 +114,7 @@ class Spec:
     factory: bool = False  # takes no tensors; call and ref get dtype=
     torch: bool = True  # call(torch, ...) means the same
     canaries: bool = True  # False where call runs other ops first, whose workspace lies where the result will be
+    reads_rounded: bool = False  # of halves: it reads a result that forward has rounded, so it is not rounded once only
     python: str = ""  # dotted name in the package, of the function or method that runs it
     errors: tuple[tuple[type[Exception], str, Callable[[], Any]], ...] = ()
 

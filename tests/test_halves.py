@@ -67,6 +67,8 @@ def assert_rounded(spec: Spec, case: Case, got: Any, arrays: list[Any], dtype: s
             continue
         w = np.asarray(w, np.float64)
         error = spec.atol[0] + spec.rtol[0] * np.abs(scale)
+        if spec.reads_rounded:
+            error = error + EPS[dtype] * np.abs(w).max(initial=1.0)
         with np.errstate(all="ignore"):
             overflows = np.abs(w) > LARGEST[dtype] * (1 - 1e-5)
             w = np.where(overflows, rounded(w, dtype), w)

@@ -21,8 +21,8 @@ METHODS = [n for n, f in vars(nn.Module).items() if n[0] != "_" and callable(f) 
 OPTIMIZERS = [n for n in optim.__all__ if n[0].isupper() and n not in ("Lion", "Optimizer")]
 SCHEDULES = [n for n in optim.lr_scheduler.__all__ if n != "WarmupCosineLR"]  # that one is ours alone
 STEPS = ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"]
-BUILT_IN_CPP = ("gelu", "linear", "one_hot", "sigmoid", "softplus", "tanh")  # without a signature there
-FUNCTIONS = [n for n in F.__all__ if n not in BUILT_IN_CPP]
+BUILT_IN_CPP = ("gelu", "linear", "one_hot", "scaled_dot_product_attention", "sigmoid", "softplus", "tanh")  # without a signature there
+FUNCTIONS = [n for n in F.__all__ if n not in BUILT_IN_CPP and n != "rotary_embedding"]  # that one is ours alone
 AUTOGRAD = ["grad", "backward", "gradcheck", "gradgradcheck"]
 RNN = [n for n in rnn.__all__ if n != "PackedSequence"]
 

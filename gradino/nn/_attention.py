@@ -38,21 +38,18 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any, enable_gqa: bool) -
     for name, t in (("query", query), ("key", key), ("value", value), *((("attn_mask", attn_mask),) if attn_mask is not None else ())):
         if not isinstance(t, Tensor):
             raise DTypeError(f"scaled_dot_product_attention: {name} must be a Tensor, not {type(t).__name__}")
+    shapes = f"scaled_dot_product_attention: query is {query.shape}, key {key.shape}, value {value.shape}"
     if min(query.ndim, key.ndim, value.ndim) < 2:
-        raise ShapeError(
-            f"scaled_dot_product_attention: query is {query.shape}, key {key.shape}, value {value.shape}: each must have at least two dimensions"
-        )
+        raise ShapeError(f"{shapes}: each must have at least two dimensions")
     heads = [t.shape[-3] if t.ndim > 2 else 1 for t in (query, key, value)]
     if enable_gqa:
         if min(query.ndim, key.ndim, value.ndim) < 3 or any(n == 0 or heads[0] % n for n in heads[1:]):
             raise ShapeError(
-                f"scaled_dot_product_attention: query is {query.shape}, key {key.shape}, value {value.shape}: with enable_gqa=True the query's "
-                "heads (third dimension from the end) must be a multiple of those of key and value"
+                f"{shapes}: with enable_gqa=True the query's heads (third dimension from the end) must be a multiple of those of key and value"
             )
     elif len(set(heads) - {1}) > 1:
         raise ShapeError(
-            f"scaled_dot_product_attention: query is {query.shape}, key {key.shape}, value {value.shape}: their heads (third dimension from the "
-            "end) must be equal, or the query's a multiple of the others' with enable_gqa=True"
+            f"{shapes}: their heads (third dimension from the end) must be equal, or the query's a multiple of the others' with enable_gqa=True"
         )
 
 
@@ -109,9 +106,7 @@ def scaled_dot_product_attention(
             heads = query.shape[-3]
         key, value = (t.repeat_interleave(heads // t.shape[-3], -3) if t.shape[-3] != heads else t for t in (key, value))
     mask = _NONE if attn_mask is None else attn_mask._h
-    return call(
-        "scaled_dot_product_attention", lib.gd_attention, query._h, key._h, value._h, mask, before, after, at_end, float(scale), p
-    )
+    return call("scaled_dot_product_attention", lib.gd_attention, query._h, key._h, value._h, mask, before, after, at_end, float(scale), p)
 
 
 def rotary_embedding(input: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False) -> Tensor:

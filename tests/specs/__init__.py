@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from spec_kinds import Spec
 
+from .attention import ATTENTION
 from .elementwise import BINARY, UNARY
 from .filling import FILLING
 from .layers import LOSSES, PRODUCTS
 from .moves import MOVES, VIEWS
 from .reductions import NORMS, REDUCTIONS
 
-LIST = (*UNARY, *BINARY, *REDUCTIONS, *NORMS, *LOSSES, *PRODUCTS, *VIEWS, *MOVES, *FILLING)
+LIST = (*UNARY, *BINARY, *REDUCTIONS, *NORMS, *LOSSES, *PRODUCTS, *ATTENTION, *VIEWS, *MOVES, *FILLING)
 SPECS: dict[str, Spec] = {spec.name: spec for spec in LIST}
