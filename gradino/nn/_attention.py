@@ -45,11 +45,11 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any, enable_gqa: bool) -
     if enable_gqa:
         if min(query.ndim, key.ndim, value.ndim) < 3 or any(n == 0 or heads[0] % n for n in heads[1:]):
             raise ShapeError(
-                f"{shapes}: with enable_gqa=True the query's heads (third dimension from the end) must be a multiple of those of key and value"
+                f"{shapes}: with enable_gqa=True the query's heads (third dimension from the end) must be a multiple of the others'"
             )
     elif len(set(heads) - {1}) > 1:
         raise ShapeError(
-            f"{shapes}: their heads (third dimension from the end) must be equal, or the query's a multiple of the others' with enable_gqa=True"
+            f"{shapes}: their heads (third dimension from the end) must be equal; with enable_gqa=True the query's may be a multiple"
         )
 
 
