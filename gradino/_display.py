@@ -30,15 +30,19 @@ def tensor_repr(t: Tensor) -> str:
     if dtype.name not in ("float32", "int64", "bool") or (info.numel == 0 and dtype.name != "float32"):
         notes.append(f"dtype={dtype!r}")
     if info.has_node:
-        notes.append(f"grad_fn=<{_op_name(info.op)}>")
+        notes.append(f"grad_fn=<{_op_name(t, info.op)}>")
     elif info.requires_grad:
         notes.append("requires_grad=True")
     return f"tensor({', '.join([text, *notes])})"
 
 
-def _op_name(op: int) -> str:
+def _op_name(t: Tensor, op: int) -> str:
+    from gradino import _calls
     from gradino._lib import text
 
+    number = lib.gd_object_of(t._h)
+    if number:
+        return type(_calls.value_of(number)).__name__
     return text(lib.gd_op_name(op)) if op >= 0 else "none"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from typing import Any, NoReturn
 
@@ -23,6 +24,7 @@ __all__ = [
     "ArenaScope",
     "GradScope",
     "StepScope",
+    "callback_errors",
     "check",
     "ffi",
     "lib",
@@ -52,10 +54,25 @@ def text(pointer: Any) -> str:
     return str(ffi.string(pointer).decode())
 
 
+class _Waiting(threading.local):
+    """What code raised that the library called, until the call of the library has ended."""
+
+    error: BaseException | None = None
+
+
+callback_errors = _Waiting()
+
+
 def raise_error() -> NoReturn:
     """Raise this thread's last error and forget it."""
     code, message = lib.gd_last_status(), text(lib.gd_last_error())
     lib.gd_clear_error()
+    if code == lib.GD_ERR_CALLBACK and callback_errors.error is not None:
+        error, callback_errors.error = callback_errors.error, None
+        try:
+            raise error
+        finally:
+            del error
     raise _EXCEPTIONS.get(code, GradinoError)(message)
 
 

@@ -29,4 +29,5 @@ def set_callbacks(
     arena_error: type[Exception],
     make_arena: Callable[[int], Arena],
     borrowed: dict[int, dict[int, Any]],
+    drop_objects: Callable[[], None],
 ) -> None: ...

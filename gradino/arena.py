@@ -7,6 +7,7 @@ block; the permanent arena holds parameters and whatever is made outside any blo
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gradino._arguments import shown, whole
@@ -111,6 +112,7 @@ class Arena(ArenaScope):
         """Forget every tensor in the arena and keep its memory for the next ones."""
         check(lib.gd_arena_reset(self._alive()))
         _borrowed.pop(self._address, None)
+        drop_objects()
 
     def mark(self) -> int:
         """A place to ``rewind`` to."""
@@ -126,6 +128,7 @@ class Arena(ArenaScope):
             for handle in [h for h in owners if lib.gd_check(h) < 0]:
                 del owners[handle]
             lib.gd_clear_error()
+        drop_objects()
 
     def close(self) -> None:
         """Free the arena. NumPy views of its tensors stay valid; the tensors do not."""
@@ -136,6 +139,7 @@ class Arena(ArenaScope):
             self._close.detach()
             _borrowed.pop(self._address, None)
             self._pointer, self._address = None, 0
+            drop_objects()
 
     def stats(self) -> ArenaStats:
         """What the arena holds now and held at most."""
@@ -161,6 +165,7 @@ def _drop(pointer: Any, address: int) -> None:
         lib.gd_clear_error()
     else:
         _borrowed.pop(address, None)
+        drop_objects()
 
 
 class step_arena(StepScope):  # noqa: N801
@@ -178,7 +183,16 @@ class step_arena(StepScope):  # noqa: N801
     __slots__ = ()
 
 
-set_callbacks(raise_error, ArenaError, lambda address: Arena._view(ffi.cast("gd_arena *", address)), _borrowed)
+let_go: Callable[[], None] | None = None  # set by gradino._calls
+
+
+def drop_objects() -> None:
+    """Let go of what Python keeps for tensors that are gone."""
+    if let_go is not None and lib.gd_has_dropped():
+        let_go()
+
+
+set_callbacks(raise_error, ArenaError, lambda address: Arena._view(ffi.cast("gd_arena *", address)), _borrowed, drop_objects)
 
 
 def permanent_arena() -> Arena:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gradino import _core, devices
+from gradino import _calls, _core, devices
 from gradino._arguments import entry, flag
 from gradino._arithmetic import Arithmetic
 from gradino._construction import from_data
 from gradino._core import handle_of, shape_of, wrap
 from gradino._in_place import InPlace
-from gradino._lib import check, ffi, lib, op_id, raise_error, text
+from gradino._lib import check, ffi, lib, op_id, raise_error
 from gradino._reductions import Reductions
 from gradino._shaping import Shaping
 from gradino._values import Values
@@ -37,6 +38,7 @@ class _Kept:
         self._h = handle
 
     def __del__(self) -> None:
+        _calls.move(self._h, 0)
         lib.gd_parameter_abandon(self._h)  # a graph or a view may still need it
 
 
@@ -219,16 +221,40 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
         self.detach().copy_(value.detach())
 
     @property
-    def grad_fn(self) -> str | None:
-        """Name of the op that backward continues with; None for a leaf."""
-        info = self._info()
-        return text(lib.gd_op_name(info.op)) if info.has_node and info.op >= 0 else None
+    def grad_fn(self) -> Any:
+        """The op that backward continues with, a :class:`gradino.autograd.graph.Node`; None for a leaf."""
+        from gradino.autograd.graph import node_of
+
+        return node_of(self)
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its op the tensor is."""
+        return int(self._info().out_index)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> _calls.RemovableHandle:
+        """Call ``hook(gradient)`` in every backward when the gradient of this tensor is complete.
+
+        What it returns, unless None, takes the gradient's place. ``remove()`` of the result takes the hook away.
+        """
+        if not self.requires_grad:
+            raise GradinoError("cannot register a hook on a tensor that doesn't require gradient")
+        return _calls.hook(self, lib.GD_CALL_HOOK, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> _calls.RemovableHandle:
+        """Call ``hook(tensor)`` in every backward when ``.grad`` of this leaf is complete."""
+        if not self.requires_grad:
+            raise GradinoError("cannot register a hook on a tensor that doesn't require gradient")
+        if not self.is_leaf:
+            raise GradinoError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return _calls.hook(self, lib.GD_CALL_LEAF, hook)
 
     def backward(
         self,
         gradient: Tensor | None = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
+        inputs: Any = None,
         *,
         optimizer: Any = None,
     ) -> None:
@@ -238,12 +264,24 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
             gradient: gradient of this tensor, of its shape; may be left out for one element.
             retain_graph: keep the graph for another backward (default: ``create_graph``).
             create_graph: record the backward itself, for higher derivatives.
+            inputs: the tensors whose ``.grad`` is to be filled; all leaves if left out.
             optimizer: apply it to each of its parameters as soon as that one's gradient is complete,
                 and drop the gradient. Equal to ``backward(); step(); zero_grad()``.
         """
         retain, create_graph = bool(create_graph if retain_graph is None else retain_graph), bool(create_graph)
         native = optimizer._prepare() if optimizer is not None else ffi.NULL
-        status = lib.gd_backward(self._h, _NONE if gradient is None else handle_of("backward", gradient), retain, create_graph, native)
+        numbers = _calls.ran.numbers
+        before = len(numbers)
+        if inputs is None:
+            status = lib.gd_backward(self._h, _NONE if gradient is None else handle_of("backward", gradient), retain, create_graph, native)
+        else:
+            seeds = [_NONE if gradient is None else handle_of("backward", gradient)]
+            wanted = _wanted(inputs)
+            status = lib.gd_backward_into([self._h], seeds, 1, wanted, len(wanted), retain, create_graph, native)
+        if status < 0:
+            _calls.backward_failed()
+        if len(numbers) > before:
+            _calls.backward_is_done(before, retain)
         if status:
             check(status)
 
@@ -294,6 +332,14 @@ class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
     @classmethod
     def _copied(cls, source: Tensor) -> Tensor:
         return cls(source, requires_grad=source.requires_grad)
+
+
+def _wanted(inputs: Any) -> list[int]:
+    """Handles of the tensors that a backward is limited to."""
+    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if not given:
+        raise GradinoError("'inputs' argument to backward() cannot be empty.")
+    return [handle_of("backward", t) for t in given]
 
 
 def _rebuild(array: np.ndarray[Any, Any], requires_grad: bool, dtype: Any = None) -> Tensor:

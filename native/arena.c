@@ -189,6 +189,7 @@ static bool epoch_left(const gd_arena *a) { return a->epoch < LAST_EPOCH; }
  * their places are used again. */
 static void lower(gd_arena *a, char *top, int64_t nodes) {
     a->epoch++;
+    if (a->objects) gd_objects_drop(a, nodes);
     gd_arena_undo(a, (gd_place){top, nodes});
     if (top < a->own_top) a->own_top = top;
     if (nodes < a->own_nodes) a->own_nodes = nodes;
@@ -229,11 +230,12 @@ static void arena_setup(gd_arena *a, gd_span data, gd_span nodes, const char *na
     set_node_count(a, 0);
     a->node_ready = nodes.committed / (int64_t)sizeof(gd_node);
     a->exports = a->exports_tail = a->hole = NULL;
+    a->objects = NULL;
     a->last_thread = NULL;
     a->own_top = data.base;
     a->own_nodes = 0;
     a->high_water = a->allocations = a->resets = 0;
-    a->open_scopes = 0;
+    a->open_scopes = a->backwards = 0;
     a->closing = a->is_step = false;
     a->is_permanent = a->id == GD_PERMANENT;
     a->first_epoch = a->epoch;
@@ -340,6 +342,7 @@ gd_status gd_arena_close(gd_arena *a) {
 gd_status gd_arena_reset(gd_arena *a) {
     GD_TRY(check_open(a, "reset"));
     if (a->is_permanent) return gd_fail(GD_ERR_ARENA, "reset: the permanent arena cannot be reset: parameters live there");
+    if (a->backwards) return gd_fail(GD_ERR_ARENA, "reset: a backward runs in arena '%s'", a->name);
     if (!epoch_left(a)) return gd_fail(GD_ERR_ARENA, "reset: arena '%s' was reset 2^%d times, as often as it can be: open a new one", a->name, GD_EPOCH_BITS);
     gd_arena_lock(a);
     lower(a, a->data.base, 0);
@@ -364,6 +367,7 @@ gd_tensor gd_arena_mark(gd_arena *a) {
 gd_status gd_arena_rewind(gd_arena *a, gd_tensor mark) {
     GD_TRY(check_open(a, "rewind"));
     if (a->is_permanent) return gd_fail(GD_ERR_ARENA, "rewind: the permanent arena cannot be rewound: parameters live there");
+    if (a->backwards) return gd_fail(GD_ERR_ARENA, "rewind: a backward runs in arena '%s'", a->name);
     if (!epoch_left(a)) return gd_fail(GD_ERR_ARENA, "rewind: arena '%s' was rewound as often as it can be: open a new one", a->name);
     gd_node *n = gd_node_peek(mark);
     if (!n || n->op != MARK || gd_arena_by_handle(mark) != a)

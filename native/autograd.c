@@ -20,13 +20,27 @@ void gd_backward_unlock(void) { pthread_mutex_unlock(&backward_mutex); }
 
 /* ---- First pass: what is reachable, how often each node is used, and whether all of it is still good --- */
 
-static void visit(gd_node *n, const gd_backward_run *run) {
+static gd_status visit(gd_node *n, gd_backward_run *run) {
+    for (const gd_backward_run *outer = run->outer; outer; outer = outer->outer)
+        if (n->stamp == outer->stamp) {
+            GD_TRY(gd_backward_keep(run, n));
+            for (int k = 0; k < n->nout; k++) n[k].capture = 0;
+            break;
+        }
     for (int k = 0; k < n->nout; k++) {
         n[k].stamp = run->stamp;
         n[k].pending = 0;
         n[k].acc = 0;
         n[k].work &= (uint16_t)~(GD_OWNED | GD_USEFUL | GD_ENTERED | GD_WRITTEN);
     }
+    return GD_OK;
+}
+
+/* Whether the run was told to go no further than n. */
+static bool is_end(const gd_backward_run *run, const gd_node *n) {
+    bool end = false;
+    for (int k = 0; run->stop && k < n->nout; k++) end |= n[k].capture != 0;
+    return end;
 }
 
 static gd_status check_saved(const gd_node *n, const gd_op_row *row) {
@@ -51,8 +65,9 @@ static gd_status check_saved(const gd_node *n, const gd_op_row *row) {
 
 /* All that lies behind n is known: whether its vjp will run, and whether what that needs is still good. */
 static gd_status leave(gd_node *n, const gd_backward_run *run) {
-    bool leads = run->to_leaves, wanted = false; /* to something asked for; it is asked for itself */
-    for (uint32_t k = 0; n->in && k < n->nin && !leads; k++) {
+    const bool end = is_end(run, n);
+    bool leads = run->to_leaves && !end, wanted = false; /* to something asked for; it is asked for itself */
+    for (uint32_t k = 0; n->in && !end && k < n->nin && !leads; k++) {
         gd_node *in = gd_tracked_input(n, k);
         leads = in && in->stamp == run->stamp && gd_primary(in)->work & GD_USEFUL;
     }
@@ -64,6 +79,7 @@ static gd_status leave(gd_node *n, const gd_backward_run *run) {
 /* Puts n's inputs on the stack and counts n among their consumers. */
 static gd_status enter(gd_node *n, gd_backward_run *run) {
     n->work |= GD_ENTERED;
+    if (is_end(run, n)) return GD_OK;
     for (uint32_t k = 0; n->in && k < n->nin; k++) {
         if (!n->in[k]) continue;
         gd_node *in = gd_node_of(n->in[k], gd_ops[n->op].name);
@@ -73,7 +89,7 @@ static gd_status enter(gd_node *n, gd_backward_run *run) {
             continue;
         }
         gd_node *p = gd_primary(in);
-        if (p->stamp != run->stamp) visit(p, run);
+        if (p->stamp != run->stamp) GD_TRY(visit(p, run));
         if (!(p->work & GD_ENTERED)) GD_TRY(gd_backward_push(run, p));
         p->pending++;
     }
@@ -88,9 +104,9 @@ static gd_node *unmarked(gd_node *n) { return (gd_node *)((uintptr_t)n & ~(uintp
 /* Depth first: a node is left only when all behind it have been left, so it knows whether it is useful. One
  * that was put off and reached again before its turn stands on the stack twice; the second turn is skipped. */
 static gd_status discover(gd_backward_run *run, gd_node *root) {
-    if (root->stamp == run->stamp) return GD_OK;
+    if (root->stamp != run->stamp) GD_TRY(visit(root, run));
+    else if (root->work & GD_ENTERED) return GD_OK;
     int64_t bottom = run->stack.count;
-    visit(root, run);
     GD_TRY(gd_backward_push(run, root));
     while (run->stack.count > bottom) {
         gd_node **top = &run->stack.item[run->stack.count - 1], *n = *top;
@@ -113,17 +129,20 @@ static gd_status process(gd_backward_run *run, gd_node *n) {
     gd_vjp v = {.node = n, .self = n->self, .create_graph = run->create_graph, .run = run};
     bool any = false;
     for (int k = 0; k < n->nout; k++) {
-        v.g[k] = n[k].acc;
-        if (!n[k].acc) continue;
-        any = true;
-        GD_TRY(gd_backward_arrived(run, &n[k]));
+        if (n[k].acc) {
+            any = true;
+            GD_TRY(gd_backward_arrived(run, &n[k]));
+        }
+        if (k < GD_MAX_OUT) v.g[k] = n[k].acc; /* which a hook may have changed */
     }
-    if (n->in) {
+    if (n->in && !is_end(run, n)) {
         bool wanted = any && run->to_leaves;
         for (uint32_t k = 0; any && k < n->nin && !wanted; k++) wanted = gd_vjp_needs(&v, (int)k);
+        gd_self()->failed = n->self;
         if (wanted) GD_TRY(check_saved(n, &gd_ops[n->op])); /* again: a gradient that it read may have grown since */
         if (wanted) GD_TRY(gd_ops[n->op].vjp(&v));
-        if (wanted && !run->retain_graph && gd_ops[n->op].saves) {
+        gd_self()->failed = 0;
+        if (wanted && !run->retain_graph && (gd_ops[n->op].saves || (n->op == GD_NODE_CUSTOM && n->attr.i[1]))) {
             GD_TRY(gd_backward_note(run, n));
             n->work |= GD_FREED;
         }
@@ -158,6 +177,12 @@ static gd_status seed(gd_backward_run *run, gd_node *root, gd_tensor gradient) {
     return GD_OK;
 }
 
+/* Whether a run inside `outer`, in the only op that is still to give a gradient to this leaf, may write it to its place. */
+static bool into_slab(const gd_backward_run *outer, const gd_node *n) {
+    return outer && outer->to_leaves && !outer->create_graph && !outer->optimizer && n->param && n->flags & GD_LEAF && !(n->flags & GD_HOOKED) &&
+           n->stamp == outer->stamp && n->pending == 1 && !n->acc && !n->capture;
+}
+
 static gd_status run_backward(gd_backward_run *run, const gd_tensor *roots, const gd_tensor *gradients, int64_t count, const gd_tensor *inputs, int64_t ninputs) {
     if (++last_stamp == 0) last_stamp = 1; /* 0 is the stamp of a node that was never visited */
     run->stamp = last_stamp;
@@ -165,6 +190,18 @@ static gd_status run_backward(gd_backward_run *run, const gd_tensor *roots, cons
         gd_node *in = gd_node_of(inputs[i], "grad");
         if (!in) return gd_last_status();
         if (!(in->flags & GD_REQUIRES_GRAD)) return gd_fail(GD_ERR, "grad: input %lld does not require grad", (long long)i);
+    }
+    if (run->outer || run->stop)
+        for (int64_t i = 0; i < ninputs; i++) {
+            gd_node *in = gd_node_peek(inputs[i]), *p = gd_primary(in);
+            bool straight = run->stop && into_slab(run->outer, in);
+            if (straight) GD_TRY(gd_backward_note(run->outer, in));
+            if (p->stamp != run->stamp) GD_TRY(visit(p, run));
+            if (straight) run->to_leaves = true;
+            else if (!in->capture) in->capture = (uint32_t)i + 1;
+        }
+    for (int64_t i = 0; i < ninputs && !run->stop; i++) {
+        gd_node *in = gd_node_peek(inputs[i]);
         if (!in->capture) in->capture = (uint32_t)i + 1;
     }
     for (int64_t i = 0; i < count; i++) {
@@ -193,6 +230,7 @@ static gd_status run_backward(gd_backward_run *run, const gd_tensor *roots, cons
 /* The gradients gathered for the inputs of gd_grad_of, each a tensor of its own. */
 static gd_status hand_out(gd_backward_run *run, const gd_tensor *inputs, int64_t ninputs) {
     gd_tensor *out = run->captured;
+    if (run->stop) return GD_OK;
     for (int64_t i = ninputs - 1; i >= 0; i--) { /* an input may stand twice: its first place is read last */
         gd_tensor g = out[gd_node_peek(inputs[i])->capture - 1];
         if (g && !(out[i] = GD_RECORD(copy, NULL, g))) return gd_last_status();
@@ -213,6 +251,10 @@ static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_
     gd_recycler recycler, *outer = t->recycler;
     gd_recycler_start(&recycler, run->arena);
     run->recycler = &recycler;
+    run->outer = t->run;
+    t->run = run;
+    t->failed = 0;
+    run->arena->backwards++;
     t->recycler = run->create_graph ? NULL : &recycler; /* a graph reads them all */
     gd_status status = run_backward(run, roots, gradients, count, inputs, ninputs);
     t->recycler = outer;
@@ -221,6 +263,16 @@ static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_
         gd_node *in = gd_node_peek(inputs[i]);
         if (in) in->capture = 0;
     }
+    while (run->kept.count) {
+        const kept_work *k = &run->kept.item[--run->kept.count];
+        k->node->acc = k->acc;
+        k->node->stamp = k->stamp;
+        k->node->pending = k->pending;
+        k->node->capture = k->capture;
+        k->node->work = (uint16_t)((k->node->work & GD_LASTING) | (k->work & ~GD_LASTING));
+    }
+    t->run = run->outer;
+    run->arena->backwards--;
     t->grad_enabled = recording;
     t->autocast = autocast;
     if (status < 0) {
@@ -238,13 +290,15 @@ static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_
     return status;
 }
 
-gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int create_graph, gd_optimizer *optimizer) {
+gd_status gd_backward_into(const gd_tensor *roots, const gd_tensor *gradients, int64_t count, const gd_tensor *inputs, int64_t ninputs, int retain_graph,
+                           int create_graph, gd_optimizer *optimizer) {
     if (optimizer && create_graph) return gd_fail(GD_ERR_VALUE, "backward: optimizer= and create_graph=True exclude each other: the parameters change meanwhile");
+    if (optimizer && ninputs >= 0) return gd_fail(GD_ERR_VALUE, "backward: optimizer= and inputs= exclude each other");
     gd_arena *a = gd_arena_active();
     if (!a) return gd_last_status();
-    GD_TRY(gd_optional(&gradient, "backward"));
-    gd_backward_run run = {.arena = a, .retain_graph = retain_graph || create_graph, .create_graph = create_graph != 0, .to_leaves = true, .optimizer = optimizer};
-    gd_status status = guarded(&run, &root, gradient ? &gradient : NULL, 1, NULL, 0);
+    gd_backward_run run = {.arena = a, .retain_graph = retain_graph || create_graph, .create_graph = create_graph != 0, .to_leaves = ninputs < 0,
+                           .into = ninputs >= 0, .optimizer = optimizer};
+    gd_status status = guarded(&run, roots, gradients, count, inputs, ninputs < 0 ? 0 : ninputs);
     if (status >= 0) return gd_done();
     if (run.updated) {
         char why[GD_MESSAGE_BYTES];
@@ -254,14 +308,80 @@ gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int 
     return status;
 }
 
-gd_status gd_grad_of(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs, int retain_graph,
-                     int create_graph, gd_tensor *out) {
-    gd_arena *a = gd_arena_active();
-    if (!a) return gd_last_status();
+gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int create_graph, gd_optimizer *optimizer) {
+    GD_TRY(gd_optional(&gradient, "backward"));
+    return gd_backward_into(&root, gradient ? &gradient : NULL, 1, NULL, -1, retain_graph, create_graph, optimizer);
+}
+
+static gd_status grad_of(gd_backward_run *run, const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs,
+                         gd_tensor *out) {
+    if (!(run->arena = gd_arena_active())) return gd_last_status();
     if (noutputs < 0 || ninputs < 0) return gd_fail(GD_ERR_VALUE, "grad: %lld outputs and %lld inputs", (long long)noutputs, (long long)ninputs);
     for (int64_t i = 0; i < ninputs; i++) out[i] = 0;
-    gd_backward_run run = {.arena = a, .retain_graph = retain_graph || create_graph, .create_graph = create_graph != 0, .captured = out};
-    gd_status status = guarded(&run, outputs, gradients, noutputs, inputs, ninputs);
+    run->captured = out;
+    gd_status status = guarded(run, outputs, gradients, noutputs, inputs, ninputs);
     for (int64_t i = 0; i < ninputs && status < 0; i++) out[i] = 0;
     return status;
+}
+
+gd_status gd_grad_of(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs, int retain_graph,
+                     int create_graph, gd_tensor *out) {
+    gd_backward_run run = {.retain_graph = retain_graph || create_graph, .create_graph = create_graph != 0};
+    return grad_of(&run, outputs, gradients, noutputs, inputs, ninputs, out);
+}
+
+gd_status gd_grad_within(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs, int create_graph,
+                         gd_tensor *out) {
+    gd_backward_run run = {.retain_graph = create_graph, .create_graph = create_graph != 0, .stop = true};
+    return grad_of(&run, outputs, gradients, noutputs, inputs, ninputs, out);
+}
+
+/* ---- Looking at a graph ----------------------------------------------------------------------------------------- */
+
+int64_t gd_graph_inputs(gd_tensor t, gd_tensor *out, int64_t capacity) {
+    gd_node *n = gd_node_of(t, "graph");
+    if (!n) return gd_last_status();
+    n = gd_primary(n);
+    for (uint32_t k = 0; n->in && k < n->nin && k < capacity; k++) {
+        const gd_node *in = gd_tracked_input(n, k);
+        out[k] = in ? in->self : 0;
+    }
+    return n->in ? n->nin : 0;
+}
+
+static gd_status find_outside(gd_backward_run *run, const gd_tensor *outputs, int64_t noutputs, const gd_arena *inside, gd_tensor *out, int64_t capacity,
+                              int64_t *found) {
+    for (int64_t i = 0; i < noutputs; i++) {
+        gd_node *n = gd_node_of(outputs[i], "graph");
+        if (!n) return gd_last_status();
+        if (!(n->flags & GD_REQUIRES_GRAD)) continue;
+        if (gd_arena_by_handle(n->self) == inside) GD_TRY(gd_backward_push(run, gd_primary(n)));
+        else if ((*found)++ < capacity) out[*found - 1] = n->self;
+    }
+    while (run->stack.count) {
+        gd_node *n = run->stack.item[--run->stack.count];
+        if (n->stamp == run->stamp) continue;
+        n->stamp = run->stamp;
+        for (uint32_t k = 0; n->in && k < n->nin; k++) {
+            gd_node *in = gd_tracked_input(n, k);
+            if (!in) continue;
+            if (gd_arena_by_handle(in->self) == inside) GD_TRY(gd_backward_push(run, gd_primary(in)));
+            else if ((*found)++ < capacity) out[*found - 1] = in->self;
+        }
+    }
+    return GD_OK;
+}
+
+int64_t gd_graph_outside(const gd_tensor *outputs, int64_t noutputs, const gd_arena *inside, gd_tensor *out, int64_t capacity) {
+    gd_backward_run run = {.arena = gd_arena_active()};
+    if (!run.arena) return gd_last_status();
+    int64_t found = 0;
+    pthread_mutex_lock(&backward_mutex);
+    gd_place place = gd_arena_place(run.arena);
+    if (++last_stamp == 0) last_stamp = 1;
+    run.stamp = last_stamp;
+    gd_status status = find_outside(&run, outputs, noutputs, inside, out, capacity, &found);
+    gd_arena_return(run.arena, place);
+    pthread_mutex_unlock(&backward_mutex);
+    return status < 0 ? status : found;
 }

@@ -38,8 +38,10 @@ enum gd_node_flag {
     GD_RETAIN_GRAD = 1 << 3,
     GD_WEAK = 1 << 4,        /* made from a Python scalar: does not decide a result's dtype */
     GD_EXTERNAL = 1 << 5,    /* memory borrowed from the caller */
-    GD_GRAD_BUFFER = 1 << 6  /* is the gradient or a moment of a leaf: its memory is used again for the next one */
+    GD_GRAD_BUFFER = 1 << 6, /* is the gradient or a moment of a leaf: its memory is used again for the next one */
     /* 1 << 7: GD_KEPT, in kept.h */
+    GD_HOOKED = 1 << 8,      /* the caller wants to see its gradient on the way, */
+    GD_LEAF_HOOKED = 1 << 9  /* or to know when .grad is complete: see call.c */
 };
 
 /* Bits of `work`, which backward changes: other threads may meanwhile read a shared node's flags. */
@@ -102,12 +104,13 @@ struct gd_arena {
     char *top, *limit;          /* next free byte; end of what may be used without a look (committed, next hole) */
     gd_node *nodes;
     int64_t node_count, node_ready; /* in use (read without the lock by gd_node_peek); committed */
+    struct gd_object *objects;  /* of the caller, see call.c; newest first */
     gd_export *exports, *exports_tail, *hole; /* hole: the first export at or above top that must be skipped */
     void *last_thread;          /* who allocated last, */
     char *own_top;              /* and from where on all is that thread's: */
     int64_t own_nodes;          /* it may go back so far without taking what another one made */
     int64_t high_water, allocations, resets;
-    atomic_int open_scopes;
+    atomic_int open_scopes, backwards; /* backwards: that run in it now */
     atomic_bool is_open, closing;
     bool is_permanent, is_step;
     char name[48];
@@ -121,6 +124,8 @@ enum { GD_INHERIT = -1, GD_MAX_SCOPES = 64, GD_MAX_MODES = 256, GD_MESSAGE_BYTES
 typedef struct gd_thread {
     gd_arena *active;
     struct gd_recycler *recycler; /* of the backward that runs, or NULL */
+    struct gd_backward_run *run;  /* the innermost that runs, or NULL */
+    gd_tensor failed;             /* the node whose gradient rule failed last */
     bool grad_enabled, grad_base; /* now; outside every mode */
     uint8_t autocast;           /* dtype + 1 of what products take now, or 0 */
     bool autocast_cache;        /* casts of leaves are remembered */
@@ -294,6 +299,8 @@ typedef struct gd_op_row {
     bool has_avx512;
 } gd_op_row;
 extern const gd_op_row gd_ops[];
+/* Nodes that no op of the table made have a row behind it. */
+enum { GD_NODE_CUSTOM = GD_OPS, GD_NODE_KINDS };
 extern const char *const gd_optim_names[];
 typedef enum gd_optim_op {
 #define OP(name, nin, nout, shape, vjp, saves, flags, kernels)
@@ -350,6 +357,14 @@ void *gd_vjp_dest(gd_vjp *v, int k, gd_tensor a, gd_tensor b, bool *accumulate);
 /* Adds g to the slice (start, step per dimension of the four) of input 0's gradient, in place. */
 gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const int64_t *step);
 
+/* What ends with the first `nodes` nodes: objects of the caller that belong to later ones are dropped. Lock held. */
+void gd_objects_drop(gd_arena *a, int64_t nodes);
+gd_status gd_vjp_custom(gd_vjp *v);
+/* Looking for NaN in gradients, and noting where ops are called: bits. */
+enum { GD_ANOMALY_TRACE = 1, GD_ANOMALY_NAN = 2 };
+extern atomic_int gd_anomaly;
+void gd_anomaly_made(gd_tensor t);
+bool gd_has_nan(const gd_view *v);
 /* Keeps a backward from starting, unless one runs. */
 bool gd_backward_try_lock(void);
 void gd_backward_unlock(void);

@@ -14,6 +14,10 @@ from pathlib import Path
 
 from build import MACOS, NATIVE, BuildError, Built, Compiler, Options, environment_flags, install, run
 
+# How the library calls Python, see gradino/_calls.py.
+CALLBACK = """
+extern "Python" int32_t gd_python_callback(int, int64_t, gd_tensor, const gd_tensor *, int64_t, gd_tensor *, int64_t, int);
+"""
 MODULE = "gradino._native"
 # Free-threaded interpreters have no stable ABI.
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -34,7 +38,7 @@ def declarations() -> str:
     begin, end = text.find("/* cffi:begin */"), text.find("/* cffi:end */")
     if not 0 <= begin < end:
         raise BuildError("native/gradino.h: the cffi marks are missing")
-    return text[begin:end]
+    return text[begin:end] + CALLBACK
 
 
 def generated_source(directory: Path) -> Path:

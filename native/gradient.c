@@ -36,6 +36,18 @@ gd_status gd_backward_note(gd_backward_run *run, gd_node *n) {
     return GD_OK;
 }
 
+gd_status gd_backward_keep(gd_backward_run *run, gd_node *n) {
+    for (int k = 0; k < n->nout; k++) {
+        if (run->kept.count == run->kept.room) {
+            kept_work *bigger = grow(run, run->kept.item, run->kept.count, &run->kept.room, sizeof *bigger);
+            if (!bigger) return gd_last_status();
+            run->kept.item = bigger;
+        }
+        run->kept.item[run->kept.count++] = (kept_work){&n[k], n[k].acc, n[k].stamp, n[k].pending, n[k].capture, n[k].work};
+    }
+    return GD_OK;
+}
+
 void gd_backward_put_back(gd_backward_run *run) {
     while (run->changes.count) {
         change *c = &run->changes.item[--run->changes.count];
@@ -69,7 +81,7 @@ void gd_backward_set(gd_backward_run *run, gd_node *n, gd_tensor g) {
 /* A tensor that nobody else refers to may later be added to in place. */
 static bool is_fresh(const gd_vjp *v, const gd_node *g) {
     if (g->base != g->self || g->work & GD_GIVEN || g->flags & GD_EXTERNAL) return false;
-    for (int k = 0; k < v->node->nout; k++)
+    for (int k = 0; k < v->node->nout && k < GD_MAX_OUT; k++)
         if (v->g[k] == g->self) return false;
     return true;
 }
@@ -81,6 +93,8 @@ gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g) {
     if (memcmp(gn->v.shape, in->v.shape, sizeof gn->v.shape) != 0 || gn->v.dtype != in->v.dtype)
         return gd_fail(GD_ERR, "backward: internal fault: `%s` gave input %d a gradient of shape %s %s instead of %s %s", gd_ops[v->node->op].name, k,
                        gd_text_view(&gn->v), gd_dtype_name(gn->v.dtype), gd_text_view(&in->v), gd_dtype_name(in->v.dtype));
+    if (__builtin_expect(atomic_load_explicit(&gd_anomaly, memory_order_relaxed) & GD_ANOMALY_NAN, 0) && gd_has_nan(&gn->v))
+        return gd_fail(GD_ERR, "backward: `%s` gave a gradient with NaN to its input %d", gd_op_name(v->node->op), k);
     if (!in->acc) {
         gd_backward_set(v->run, in, g);
         if (is_fresh(v, gn)) in->work |= GD_OWNED;
@@ -100,6 +114,8 @@ gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g) {
 gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const int64_t *step) {
     gd_node *gn = gd_node_of(g, "slice"), *in = gd_node_peek(v->node->in[0]);
     if (!gn) return gd_last_status();
+    if (__builtin_expect(atomic_load_explicit(&gd_anomaly, memory_order_relaxed) & GD_ANOMALY_NAN, 0) && gd_has_nan(&gn->v))
+        return gd_fail(GD_ERR, "backward: `slice` gave a gradient with NaN to its input");
     if (!in->acc || !(in->work & GD_OWNED)) {
         gd_tensor whole = in->acc ? GD_RECORD(copy, NULL, in->acc) : gd_full(in->v.rank, gd_logical_shape(&in->v), in->v.dtype, 0, 0);
         if (!whole) return gd_last_status();
@@ -131,7 +147,7 @@ void *gd_vjp_dest(gd_vjp *v, int k, gd_tensor a, gd_tensor b, bool *accumulate) 
     gd_node *in = gd_node_peek(v->node->in[k]), *na = gd_node_peek(a), *nb = gd_node_peek(b);
     const gd_backward_run *run = v->run;
     bool had = (in->work & GD_GRAD_SET) != 0;
-    if (!in->param || in->pending != 1 || in->acc || in->capture || run->create_graph || !run->to_leaves || run->optimizer) return NULL;
+    if (!in->param || in->pending != 1 || in->acc || in->capture || in->flags & GD_HOOKED || run->create_graph || !run->to_leaves || run->optimizer) return NULL;
     if (had && (!accumulate || in->grad)) return NULL;
     gd_view buffer = grad_buffer(in); /* which the op may not read meanwhile */
     if ((na && gd_views_overlap(&buffer, &na->v)) || (nb && gd_views_overlap(&buffer, &nb->v))) return NULL;
@@ -238,12 +254,31 @@ static gd_status leaf_arrived(gd_backward_run *run, gd_node *n) {
     return GD_OK;
 }
 
+/* The caller's hooks see the gradient, and may put another one in its place. */
+static gd_status show(gd_backward_run *run, gd_node *n) {
+    gd_tensor other = 0;
+    GD_TRY(gd_call_back(run, GD_CALL_HOOK, 0, n->self, &n->acc, 1, &other, 1));
+    if (!other) return GD_OK;
+    gd_node *g = gd_node_of(other, "hook");
+    if (!g) return gd_last_status();
+    if (memcmp(g->v.shape, n->v.shape, sizeof g->v.shape) != 0 || g->v.rank != n->v.rank || g->v.dtype != n->v.dtype)
+        return gd_fail(GD_ERR, "hook: it returned a gradient of shape %s %s, which must be %s %s", gd_text_view(&g->v), gd_dtype_name(g->v.dtype),
+                       gd_text_view(&n->v), gd_dtype_name(n->v.dtype));
+    gd_backward_set(run, n, other);
+    n->work &= (uint16_t)~GD_OWNED;
+    g->work |= GD_GIVEN;
+    return GD_OK;
+}
+
 gd_status gd_backward_arrived(gd_backward_run *run, gd_node *n) {
+    const bool end = run->stop && n->capture;
+    if (n->flags & GD_HOOKED && !end) GD_TRY(show(run, n));
     if (n->capture && run->captured) {
         run->captured[n->capture - 1] = n->acc;
         gd_recycler_hold(n->acc); /* until it is handed out */
     }
-    if (!run->to_leaves) return GD_OK;
-    if (!n->in) return leaf_arrived(run, n);
-    return n->flags & GD_RETAIN_GRAD ? leaf_arrived(run, n) : GD_OK;
+    if (end || (!run->to_leaves && !(run->into && n->capture))) return GD_OK;
+    if (!(n->flags & GD_LEAF)) return n->flags & GD_RETAIN_GRAD || run->into ? leaf_arrived(run, n) : GD_OK;
+    GD_TRY(leaf_arrived(run, n));
+    return n->flags & GD_LEAF_HOOKED && n->work & GD_GRAD_SET ? gd_call_back(run, GD_CALL_LEAF, 0, n->self, NULL, 0, NULL, 0) : GD_OK;
 }

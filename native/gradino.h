@@ -35,7 +35,8 @@ enum {
     GD_ERR_DEVICE = -7,
     GD_ERR_VALUE = -8,    /* an argument outside its range */
     GD_ERR_INDEX = -9,    /* an index or label outside its range */
-    GD_ERR_ZERO_DIVISION = -10
+    GD_ERR_ZERO_DIVISION = -10,
+    GD_ERR_CALLBACK = -11 /* the caller's own code failed, see gd_set_callback */
 };
 
 typedef enum gd_dtype {
@@ -71,6 +72,7 @@ typedef struct gd_tensor_info {
     int32_t is_external;    /* memory borrowed with gd_from_external */
     uint32_t version;
     int32_t op;             /* the op that made it, or -1 */
+    int32_t out_index;      /* which of its outputs */
     gd_tensor base;         /* the tensor that owns the memory: itself, unless a view */
 } gd_tensor_info;
 
@@ -237,12 +239,47 @@ gd_status gd_backward(gd_tensor root, gd_tensor gradient, int retain_graph, int 
  * gradients may be GD_ABSENT (or the whole array NULL): ones for a single element. out[i] is 0 where an input is unused. */
 gd_status gd_grad_of(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs,
                      int retain_graph, int create_graph, gd_tensor *out);
+/* The same of several roots at once; ninputs >= 0: only .grad of the inputs is filled. */
+gd_status gd_backward_into(const gd_tensor *roots, const gd_tensor *gradients, int64_t count, const gd_tensor *inputs, int64_t ninputs, int retain_graph,
+                           int create_graph, gd_optimizer *optimizer);
+/* gd_grad_of of a graph whose inputs stand in another one: goes no further than these, and hands out what it computed, not
+ * copies. In the code of a backward, .grad of a leaf to which only this node still contributes is filled at once; out is 0 there. */
+gd_status gd_grad_within(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs, int create_graph,
+                         gd_tensor *out);
 gd_status gd_retain_grad(gd_tensor t);
 gd_tensor gd_get_grad(gd_tensor t);                                       /* 0 where there is none (no error is set) */
 gd_status gd_set_grad(gd_tensor t, gd_tensor grad);                       /* copies; grad 0 clears */
 /* which: 0 value, 1 gradient, 2 previous gradient (momentum), 3 and 4 Adam's moments, 5 amsgrad's largest; 0 until used. */
 gd_tensor gd_parameter_state(gd_tensor parameter, int which);
 gd_status gd_zero_grad(const gd_tensor *parameters, int64_t count);
+
+/* ---- The caller's own code in a graph --------------------------------------------------------------- */
+/* BACKWARD of a node that gd_custom made: in are the gradients of its outputs (0: none); out is to be filled with those of its
+ * inputs, of their shapes and dtypes, or 0; at first an entry is 1 where the gradient is wanted, else 0.
+ * HOOK: in[0] is the complete gradient of the tensor, another one may be put into out[0]. LEAF: its .grad is complete.
+ * MADE: while looking for anomalies, an op has made the tensor. A callback that fails returns GD_ERR_CALLBACK. */
+enum { GD_CALL_BACKWARD = 0, GD_CALL_HOOK = 1, GD_CALL_LEAF = 2, GD_CALL_MADE = 3 };
+typedef gd_status (*gd_callback)(int kind, int64_t object, gd_tensor tensor, const gd_tensor *in, int64_t nin, gd_tensor *out, int64_t nout, int create_graph);
+void gd_set_callback(gd_callback callback);            /* for all threads; the one that runs backward calls it */
+/* Makes `outputs`, computed without recording, results of one node whose gradient the callback computes. differentiable[k]:
+ * whether output k has one. once: a backward uses the graph up. out: the new tensors, over the same memory. */
+gd_status gd_custom(int64_t object, const gd_tensor *inputs, int64_t ninputs, const gd_tensor *outputs, int64_t noutputs, const uint8_t *differentiable, int once,
+                    gd_tensor *out);
+/* Calls the callback for t's gradient (GD_CALL_HOOK), or .grad of a leaf (GD_CALL_LEAF); on 0: no longer. */
+gd_status gd_hook(gd_tensor t, int kind, int on);
+/* An object of the caller lives as long as t: then it stands in the list of those that are dropped. */
+gd_status gd_attach(gd_tensor t, int64_t object);
+int64_t gd_object_of(gd_tensor t);                     /* what gd_custom was called with for the node of t, or 0 */
+int gd_has_dropped(void);
+int64_t gd_take_dropped(int64_t *objects, int64_t capacity);
+/* Inputs of the op that made t: 0 where no gradient goes. Returns how many there are; out gets at most `capacity`. */
+int64_t gd_graph_inputs(gd_tensor t, gd_tensor *out, int64_t capacity);
+/* Tensors outside of the arena that the graph of outputs begins at, some perhaps twice. Returns how many there are. */
+int64_t gd_graph_outside(const gd_tensor *outputs, int64_t noutputs, const gd_arena *inside, gd_tensor *out, int64_t capacity);
+gd_tensor gd_copy_to(gd_tensor t, gd_arena *arena);    /* a copy without history */
+/* Bits: 1 tells the callback of every recorded op, 2 lets a backward fail where a gradient has a NaN. Returns what was. */
+int gd_set_anomaly(int bits);
+gd_tensor gd_failed_node(void);                        /* whose gradient failed in this thread's last backward, or 0 */
 
 /* ---- Optimizers ------------------------------------------------------------------------------- */
 typedef enum gd_optimizer_kind {

@@ -31,6 +31,7 @@ const gd_op_row gd_ops[] = {
 #include "ops.def"
 #undef OP
 #undef OPTIM
+    [GD_NODE_CUSTOM] = {.name = "function", .vjp_name = "custom", .vjp = gd_vjp_custom, .nin = VARIADIC, .nout = 1, .flags = INTERNAL},
 };
 
 static gd_optim_kernel *const optim_kernels[][3] = {
@@ -45,7 +46,7 @@ gd_optim_kernel *gd_optim_kernel_now(gd_optim_op op) { return optim_kernels[op][
 
 int gd_op_count(void) { return GD_OPS; }
 
-const char *gd_op_name(int op) { return op >= 0 && op < GD_OPS ? gd_ops[op].name : "none"; }
+const char *gd_op_name(int op) { return op >= 0 && op < GD_NODE_KINDS ? gd_ops[op].name : "none"; }
 
 int gd_op_find(const char *name) {
     for (int op = 0; op < GD_OPS; op++)

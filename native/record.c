@@ -147,6 +147,7 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
             outs[k]->flags = (uint16_t)(outs[k]->flags & ~GD_LEAF);
             if (gd_is_float(outs[k]->v.dtype)) outs[k]->flags |= GD_REQUIRES_GRAD;
         }
+        if (__builtin_expect(atomic_load_explicit(&gd_anomaly, memory_order_relaxed) & GD_ANOMALY_TRACE, 0)) gd_anomaly_made(outs[0]->self);
     }
     return outs[0]->self;
 }

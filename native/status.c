@@ -51,8 +51,8 @@ void gd_clear_error(void) {
 
 const char *gd_status_name(gd_status status) {
     static const char *const names[] = {"ok",     "error",  "shape", "dtype", "arena",        "stale tensor",
-                                        "memory", "device", "value", "index", "zero division"};
-    return status > 0 ? "warning" : status < GD_ERR_ZERO_DIVISION ? "unknown" : names[-status];
+                                        "memory", "device", "value", "index", "zero division", "callback"};
+    return status > 0 ? "warning" : status < GD_ERR_CALLBACK ? "unknown" : names[-status];
 }
 
 const char *gd_text_shape(int64_t rank, const int64_t *shape) {

@@ -112,11 +112,12 @@ gd_status gd_info(gd_tensor t, gd_tensor_info *out) {
                             .retains_grad = (n->flags & GD_RETAIN_GRAD) != 0,
                             .has_grad = (n->work & GD_GRAD_SET) != 0,
                             .contiguous = gd_is_contiguous(&n->v),
-                            .has_node = n->in != NULL,
+                            .has_node = !(n->flags & GD_LEAF),
                             .is_grad_buffer = (gd_storage(n)->flags & GD_GRAD_BUFFER) != 0,
                             .version = gd_storage_version(n),
                             .is_external = (gd_storage(n)->flags & GD_EXTERNAL) != 0,
                             .op = n->op < 0 ? -1 : n->op,
+                            .out_index = n->out_index,
                             .base = n->base};
     for (int d = 0; d < n->v.rank; d++) {
         out->shape[d] = n->v.shape[d + pad];

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradino._arguments import shown
 from gradino.arena import step_arena
-from gradino.autograd.functional import grad
+from gradino.autograd.gradients import grad
 from gradino.errors import DTypeError, GradinoError
 from gradino.grad_mode import enable_grad, no_grad
 from gradino.tensor import Tensor

@@ -12,6 +12,7 @@ from gradino._lib import check, lib
 from gradino.arena import step_arena
 from gradino.devices import need_cpu
 from gradino.errors import DTypeError, GradinoError
+from gradino.nn._hooks import Hooks
 from gradino.nn._state import IncompatibleKeys
 from gradino.nn.parameter import Buffer, Parameter, as_buffer
 from gradino.tensor import Tensor
@@ -21,7 +22,7 @@ __all__ = ["Module"]
 M = TypeVar("M", bound="Module")
 
 
-class Module:
+class Module(Hooks):
     """Base of all layers and models: assign parameters and modules as attributes, define ``forward``.
 
     >>> from gradino import nn
@@ -49,7 +50,7 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        return self.forward(*args, **kwargs) if self._lists is None else self._lists.call(self, args, kwargs)
 
     # ---- attributes ---------------------------------------------------------------------------------------
     # Parameters, buffers and modules stand in __dict__ (reading them costs nothing extra) and in a registry.
@@ -306,9 +307,24 @@ class Module:
         The tensors share memory with the module; with ``keep_vars=True`` they are the parameters themselves.
         """
         state: OrderedDict[str, Tensor] = OrderedDict() if destination is None else destination
+        if any(m._lists is not None for m in self.modules()):
+            self._save(state, prefix, keep_vars)
+            return state
         for name, value in _saved(self):
             state[prefix + name] = value if keep_vars else value.detach()
         return state
+
+    def _save(self, state: OrderedDict[str, Tensor], prefix: str, keep_vars: bool) -> None:
+        """The module and those below it, with their hooks."""
+        for hook in list(self._lists.state_pre.values()) if self._lists else ():
+            hook(self, prefix, keep_vars)
+        for name, value in _own(self):
+            state[prefix + name] = value if keep_vars else value.detach()
+        for name, module in self._modules.items():
+            if module is not None:
+                module._save(state, f"{prefix}{name}.", keep_vars)
+        for hook in list(self._lists.state_post.values()) if self._lists else ():
+            hook(self, state, prefix, {})
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Copy parameters and buffers from a mapping of tensors or arrays (also PyTorch's).
@@ -321,15 +337,23 @@ class Module:
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: expected a mapping of names to tensors, got {type(state_dict).__name__}")
+        problems: list[str] = []
+        missing: list[str] = []
+        unexpected: list[str] = []
+        hooked = [(path, m) for path, m in self.named_modules() if m._lists is not None]
+        if hooked:
+            state_dict = OrderedDict(state_dict)
+            for path, m in hooked:
+                for hook in list(m._lists.load_pre.values()) if m._lists else ():
+                    hook(m, state_dict, f"{path}." if path else "", {}, strict, missing, unexpected, problems)
         own = dict(_saved(self))
         found = {id(own[name]) for name in own if name in state_dict}
-        missing = [name for name, value in own.items() if name not in state_dict and id(value) not in found]
-        unexpected = [name for name in state_dict if name not in own]
-        problems = []
-        if strict and unexpected:
-            problems.append(f"Unexpected key(s) in state_dict: {', '.join(map(repr, unexpected))}.")
-        if strict and missing:
-            problems.append(f"Missing key(s) in state_dict: {', '.join(map(repr, missing))}.")
+        missing += [name for name, value in own.items() if name not in state_dict and id(value) not in found]
+        unexpected += [name for name in state_dict if name not in own]
+        keys = IncompatibleKeys(missing, unexpected)
+        last = [(m, hook) for _, m in reversed(hooked) for hook in (m._lists.load_post.values() if m._lists else ())]
+        if not last:  # else they may change what is missing, and have the last word
+            problems += _key_problems(keys, strict)
         values = {name: foreign_array(state_dict[name]) for name in own if name in state_dict}
         for name, value in values.items():
             if tuple(value.shape) != own[name].shape:
@@ -339,7 +363,12 @@ class Module:
         with step_arena():
             for name, value in values.items():
                 own[name].detach().copy_(value if isinstance(value, Tensor) else Tensor(value))
-        return IncompatibleKeys(missing, unexpected)
+        for m, hook in last:
+            if hook(m, keys) is not None:
+                raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values")
+        if last and (problems := _key_problems(keys, strict)):
+            raise GradinoError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
+        return keys
 
     # ---- display ------------------------------------------------------------------------------------------
 
@@ -359,10 +388,26 @@ class Module:
 def _saved(root: Module) -> Iterator[tuple[str, Tensor]]:
     """Parameters and saved buffers of a tree, under all of their names."""
     for path, module in root.named_modules(remove_duplicate=False):
-        for registry in (module._parameters, module._buffers):
-            for name, value in registry.items():
-                if value is not None and name not in module._transient:
-                    yield (f"{path}.{name}" if path else name), value
+        for name, value in _own(module):
+            yield (f"{path}.{name}" if path else name), value
+
+
+def _own(module: Module) -> Iterator[tuple[str, Tensor]]:
+    """A module's own parameters and saved buffers."""
+    for registry in (module._parameters, module._buffers):
+        for name, value in registry.items():
+            if value is not None and name not in module._transient:
+                yield name, value
+
+
+def _key_problems(keys: IncompatibleKeys, strict: bool) -> list[str]:
+    """What a strict load says about the names."""
+    problems = []
+    if strict and keys.unexpected_keys:
+        problems.append(f"Unexpected key(s) in state_dict: {', '.join(map(repr, keys.unexpected_keys))}.")
+    if strict and keys.missing_keys:
+        problems.append(f"Missing key(s) in state_dict: {', '.join(map(repr, keys.missing_keys))}.")
+    return problems
 
 
 def _target_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dtypes.dtype | None:

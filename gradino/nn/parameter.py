@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradino import _calls
 from gradino._arguments import flag
 from gradino._construction import from_data
 from gradino._core import wrap
@@ -75,6 +76,7 @@ class Parameter(Tensor):
             if grad is not None:
                 check(lib.gd_set_grad(handle, grad.detach().to(dtype)._h))
         old, self._h = self._h, handle
+        _calls.move(old, handle)
         check(lib.gd_parameter_free(old))
 
     def __repr__(self) -> str:
@@ -86,6 +88,7 @@ class Parameter(Tensor):
     def __del__(self) -> None:
         handle = getattr(self, "_h", 0)
         if handle:
+            _calls.move(handle, 0)
             lib.gd_parameter_abandon(handle)  # a graph may still need its values
 
 

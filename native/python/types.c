@@ -7,15 +7,16 @@
 #include "gradino.h"
 
 /* Set by set_callbacks: raise_error() raises the library's last error, make_arena(address) makes an Arena,
- * borrowed holds by address what the tensors of an arena have borrowed, until it is emptied. */
-static PyObject *raise_error, *arena_error, *make_arena, *borrowed;
+ * borrowed holds by address what the tensors of an arena have borrowed, until it is emptied. drop_objects lets go of
+ * objects whose tensors are gone. */
+static PyObject *raise_error, *arena_error, *make_arena, *borrowed, *drop_objects;
 
 static PyObject *set_callbacks(PyObject *module, PyObject *arguments) {
     (void)module;
-    PyObject *a, *b, *c, *d;
-    if (!PyArg_ParseTuple(arguments, "OOOO!", &a, &b, &c, &PyDict_Type, &d)) return NULL;
-    Py_INCREF(a), Py_INCREF(b), Py_INCREF(c), Py_INCREF(d);
-    raise_error = a, arena_error = b, make_arena = c, borrowed = d;
+    PyObject *a, *b, *c, *d, *e;
+    if (!PyArg_ParseTuple(arguments, "OOOO!O", &a, &b, &c, &PyDict_Type, &d, &e)) return NULL;
+    Py_INCREF(a), Py_INCREF(b), Py_INCREF(c), Py_INCREF(d), Py_INCREF(e);
+    raise_error = a, arena_error = b, make_arena = c, borrowed = d, drop_objects = e;
     Py_RETURN_NONE;
 }
 
@@ -127,7 +128,7 @@ static PyObject *step_exit(PyObject *o, PyObject *arguments) {
         if (PyDict_DelItem(borrowed, address) < 0) PyErr_Clear(); /* it had borrowed nothing */
         Py_DECREF(address);
     }
-    Py_RETURN_NONE;
+    return gd_has_dropped() ? PyObject_CallObject(drop_objects, NULL) : Py_NewRef(Py_None);
 }
 
 static void step_dealloc(PyObject *o) {
