@@ -206,3 +206,10 @@ def test_as_pytorch() -> None:
     for a, b in zip(results[0], results[1], strict=True):
         if not isinstance(a, str):
             np.testing.assert_allclose(b, a, rtol=2e-2, atol=2e-3)
+
+
+def test_attention_gives_halves_too() -> None:
+    q = gd.randn(2, 3, 5, 8)
+    with gd.autocast("cpu"):
+        assert F.scaled_dot_product_attention(q, q.bfloat16(), q).dtype is gd.bfloat16
+        assert F.scaled_dot_product_attention(q, q, q, gd.zeros(5, 5)).dtype is gd.bfloat16
