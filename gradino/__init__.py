@@ -14,6 +14,7 @@ import typing
 from gradino import autograd as autograd
 from gradino import cuda as cuda
 from gradino import factories, functions
+from gradino import linalg as linalg
 from gradino import nn as nn
 from gradino import optim as optim
 from gradino._version import __version__ as __version__
@@ -77,7 +78,7 @@ __all__ = [
     "GradinoError", "InvalidValueError", "OutOfMemoryError", "OutOfRangeError", "ShapeError", "StaleTensorError", "Tensor",
     "active_arena", "amp", "autocast", "autograd", "bfloat16", "bool", "device", "double", "dtype", "e", "enable_grad", "float",
     "float16", "float32", "float64", "get_autocast_dtype", "get_num_threads", "half", "inf", "inference_mode", "int", "int32",
-    "int64", "is_autocast_available", "is_autocast_enabled", "is_grad_enabled", "load", "load_checkpoint", "long", "memory_stats",
+    "int64", "is_autocast_available", "is_autocast_enabled", "is_grad_enabled", "linalg", "load", "load_checkpoint", "long", "memory_stats",
     "nan", "nn", "no_grad", "optim", "permanent_arena", "pi", "promote_types", "save", "save_checkpoint", "set_grad_enabled",
     "set_num_threads", "show_config", "step_arena",
 ]  # fmt: skip

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gradino._arguments import whole
 from gradino._core import wrap
 from gradino._lib import ffi, lib, raise_error
+from gradino.errors import InvalidValueError, OutOfRangeError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
 
-__all__ = ["absolute", "output", "run"]
+__all__ = ["absolute", "along", "dimension", "dimensions", "output", "run"]
 
 _ATTRIBUTES = ffi.typeof("gd_attr *")
 _gd_call = lib.gd_call
@@ -32,3 +34,26 @@ def output(first: Tensor, k: int) -> Tensor:
 def absolute(ndim: int, dim: int) -> int:
     """A dimension, which exists, as the table's attributes count it: among four, the last one is 3."""
     return dim + (4 if dim < 0 else 4 - max(ndim, 1))
+
+
+def dimension(name: str, ndim: int, dim: Any) -> int:
+    """A dimension counted from 0, which must exist; a tensor without dimensions counts as having one."""
+    at = whole(name, "dim", dim)
+    n = max(ndim, 1)
+    if not -n <= at < n:
+        raise OutOfRangeError(f"{name}: dimension {at} is out of range: it must be in [{-n}, {n - 1}]")
+    return at % n
+
+
+def dimensions(name: str, ndim: int, dims: Any) -> list[int]:
+    """Several dimensions counted from 0, each of which must exist, once."""
+    found = [dimension(name, ndim, d) for d in (dims if isinstance(dims, (tuple, list)) else (dims,))]
+    if len(set(found)) < len(found):
+        raise InvalidValueError(f"{name}: a dimension stands twice in {tuple(dims)}")
+    return found
+
+
+def along(op: int, name: str, a: Tensor, dim: Any, *more: int) -> Tensor:
+    """An op along one dimension, which is its first attribute."""
+    ndim = a.ndim
+    return run(op, (a,), (absolute(ndim, dimension(name, ndim, dim)), *more))

@@ -10,12 +10,16 @@ import numpy as np
 from gradino import _calls, _core, devices
 from gradino._arguments import entry, flag
 from gradino._arithmetic import Arithmetic
+from gradino._arranging import Arranging
 from gradino._construction import from_data
 from gradino._core import handle_of, shape_of, wrap
 from gradino._in_place import InPlace
 from gradino._lib import check, ffi, lib, op_id, raise_error
+from gradino._linear_algebra import LinearAlgebra
 from gradino._reductions import Reductions
+from gradino._scattering import Scattering
 from gradino._shaping import Shaping
+from gradino._sorting import Sorting
 from gradino._values import Values
 from gradino.arena import Arena
 from gradino.dtypes import BY_CODE, dtype
@@ -42,7 +46,7 @@ class _Kept:
         lib.gd_parameter_abandon(self._h)  # a graph or a view may still need it
 
 
-class Tensor(Arithmetic, InPlace, Reductions, Shaping, Values):
+class Tensor(Arithmetic, Arranging, InPlace, LinearAlgebra, Reductions, Scattering, Shaping, Sorting, Values):
     """An array of at most four dimensions that lives in an arena and may require gradients.
 
     ``Tensor(data)`` is ``gd.tensor(data)``. Operators, methods and their arguments are PyTorch's.

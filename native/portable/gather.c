@@ -1,5 +1,5 @@
-/* gather.c - one index per element: gather, scatter_add_zeros, one_hot, nonzero.
- * Indices were range-checked before; negative ones count from the end. Additions keep the index's order. */
+/* gather.c - one index per element: gather, one_hot, nonzero.
+ * Indices were range-checked before; negative ones count from the end. */
 #include <string.h>
 
 #include "../kernel.h"
@@ -76,37 +76,6 @@ void GD_KERNEL(gather)(const gd_args *a) {
     r.task_rows = n <= SERIAL ? rows : r.index->shape[3] < TASK ? TASK / r.index->shape[3] : 1;
     if (r.task_rows >= rows) gather_rows(&r, 0, rows);
     else gd_parallel((rows + r.task_rows - 1) / r.task_rows, gather_task, &r);
-}
-
-/* out[.., index, ..] += g, in the row-major order of the index. */
-#define DEFINE_SCATTER(name, T, SUM)                                                                          \
-    static void scatter_##name(const gd_view *g, const gd_view *index, const gd_view *out, int dim) {         \
-        const int64_t n = index->shape[3], rows = index->shape[0] * index->shape[1] * index->shape[2];        \
-        const int64_t size = out->shape[dim], step = out->strides[dim], out_step = dim == 3 ? 0 : out->strides[3]; \
-        for (int64_t row = 0; row < rows; row++) {                                                            \
-            const row_place p = place_of(index, row);                                                         \
-            const int64_t *i = (const int64_t *)index->data + row_offset(index, p);                           \
-            const T *v = (const T *)g->data + row_offset(g, p);                                               \
-            T *y = (T *)out->data + row_offset_but(out, p, dim);                                              \
-            for (int64_t l = 0; l < n; l++) {                                                                 \
-                T *to = y + wrap(i[l * index->strides[3]], size) * step + l * out_step;                       \
-                *to = (T)((SUM)*to + (SUM)v[l * g->strides[3]]);                                              \
-            }                                                                                                 \
-        }                                                                                                     \
-    }
-DEFINE_SCATTER(f32, float, float)
-DEFINE_SCATTER(f64, double, double)
-DEFINE_SCATTER(i64, int64_t, uint64_t)
-DEFINE_SCATTER(i32, int32_t, uint32_t)
-DEFINE_SCATTER(bool, uint8_t, bool)
-
-void GD_KERNEL(scatter_add_zeros)(const gd_args *a) {
-    static void (*const scatter[GD_DTYPES])(const gd_view *g, const gd_view *index, const gd_view *out, int dim) = {
-        scatter_f32, scatter_f64, scatter_i64, scatter_i32, scatter_bool};
-    const gd_view *out = a->out[0];
-    if (gd_numel(out) == 0) return;
-    memset(out->data, 0, (size_t)(gd_numel(out) * gd_dtype_bytes(out->dtype)));
-    if (gd_numel(a->in[1])) scatter[out->dtype](a->in[0], a->in[1], out, (int)a->attr->i[0]);
 }
 
 /* (...) -> (..., classes) */
