@@ -40,10 +40,10 @@ class Arranging:
     __slots__ = ()
     _h: int
 
-    def flip(self: Tensor, *dims: Any) -> Tensor:
-        """Entries of the dimensions in reverse order."""
+    def flip(self: Tensor, *order: Any, dims: Any = None) -> Tensor:
+        """Entries of the dimensions, given one by one or as ``dims``, in reverse order."""
         ndim, mask = self.ndim, 0
-        for d in dimensions("flip", ndim, sizes(dims, "flip")):
+        for d in dimensions("flip", ndim, sizes(order if dims is None else (dims,), "flip")):
             mask |= 1 << absolute(ndim, d)
         return run(_FLIP, (self,), (mask,))
 
@@ -65,6 +65,8 @@ class Arranging:
                 raise InvalidValueError(f"roll: {len(moves)} shifts, but no dimensions")
             return self.flatten().roll(moves[0], 0).reshape(self.shape)
         where = [dimension("roll", self.ndim, d) for d in (dims if isinstance(dims, (tuple, list)) else (dims,))]
+        if not self.ndim:
+            raise ShapeError("roll: a tensor without dimensions has none to roll along")
         if len(where) != len(moves):
             raise InvalidValueError(f"roll: {len(moves)} shifts for {len(where)} dimensions")
         shape, total = self.shape, dict.fromkeys(where, 0)
@@ -86,20 +88,20 @@ class Arranging:
             return self.flip(first).transpose(first, second)
         return self.flip(first, second) if turns else self.clone()
 
-    def repeat(self: Tensor, *repeats: Any) -> Tensor:
-        """The tensor ``repeats`` times along each dimension, new ones in front."""
-        times, shape = sizes(repeats, "repeat"), self.shape
-        if len(times) < len(shape):
-            raise ShapeError(f"repeat: {len(times)} numbers for shape {shape}: each dimension needs one")
-        if any(n < 0 for n in times):
-            raise InvalidValueError(f"repeat: numbers of repetitions must be at least 0, got {tuple(times)}")
-        whole_shape = (1,) * (len(times) - len(shape)) + shape
-        return _around(self.reshape(whole_shape), {}, {d: n * (r - 1) for d, (n, r) in enumerate(zip(whole_shape, times))})
+    def repeat(self: Tensor, *times: Any, repeats: Any = None) -> Tensor:
+        """The tensor several times along each dimension, new ones in front; numbers one by one, or as ``repeats``."""
+        numbers, shape = sizes(times if repeats is None else (repeats,), "repeat"), self.shape
+        if len(numbers) < len(shape):
+            raise ShapeError(f"repeat: {len(numbers)} numbers for shape {shape}: each dimension needs one")
+        if any(n < 0 for n in numbers):
+            raise InvalidValueError(f"repeat: numbers of repetitions must be at least 0, got {tuple(numbers)}")
+        whole_shape = (1,) * (len(numbers) - len(shape)) + shape
+        return _around(self.reshape(whole_shape), {}, {d: n * (r - 1) for d, (n, r) in enumerate(zip(whole_shape, numbers))})
 
-    def tile(self: Tensor, *dims: Any) -> Tensor:
+    def tile(self: Tensor, *times: Any, dims: Any = None) -> Tensor:
         """``repeat``, with ones for dimensions that are not given."""
-        times = sizes(dims, "tile")
-        return self.repeat([1] * (self.ndim - len(times)) + times)
+        numbers = sizes(times if dims is None else (dims,), "tile")
+        return self.repeat([1] * (self.ndim - len(numbers)) + numbers)
 
     def repeat_interleave(self: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
         """Each entry of ``dim`` (without it, of the flattened tensor) ``repeats`` times, a number or one for each entry."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from gradino._arguments import as_float, shown
 from gradino._call import absolute, dimension, dimensions, run
 from gradino._core import handle_of
 from gradino._lib import op_id
-from gradino.dtypes import resolve
+from gradino.dtypes import bool_, resolve
 from gradino.errors import DTypeError, InvalidValueError, ShapeError
 
 if TYPE_CHECKING:
@@ -40,7 +39,11 @@ def _need_ndim(name: str, ndim: int, *tensors: Any) -> None:
 
 
 def _added(name: str, a: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    """``beta * a + alpha * product``; with beta 0, ``a`` does not count, whatever it holds."""
+    """``beta * a + alpha * product``; with beta 0, ``a`` does not count, whatever it holds. Integers take whole numbers."""
+    if not product.dtype.is_floating_point and not a.dtype.is_floating_point:
+        beta, alpha = int(beta), int(alpha)
+    if product.dtype is bool_:
+        return (a.expand(product.shape) if beta else product).logical_or(product) if alpha else a.expand(product.shape).logical_and(bool(beta))
     scaled = product if alpha == 1 else product * alpha
     shape = product.shape
     if a.ndim > len(shape):
@@ -135,7 +138,8 @@ class LinearAlgebra:
     def addr(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """``beta * self + alpha * outer(vec1, vec2)``."""
         _need_ndim("addr", 1, vec1, vec2)
-        return _added("addr", self, vec1.outer(vec2), beta, alpha)
+        product = vec1.unsqueeze(1).logical_and(vec2) if vec1.dtype is bool_ else vec1.outer(vec2)
+        return _added("addr", self, product, beta, alpha)
 
     def baddbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """``beta * self + alpha * (batch1 @ batch2)`` of batches of matrices."""
@@ -161,6 +165,22 @@ class LinearAlgebra:
     def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """``addmm`` in place."""
         return self._written("addmm_", lambda a: a.addmm(mat1, mat2, beta=beta, alpha=alpha))
+
+    def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+        """``addmv`` in place."""
+        return self._written("addmv_", lambda a: a.addmv(mat, vec, beta=beta, alpha=alpha))
+
+    def addr_(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+        """``addr`` in place."""
+        return self._written("addr_", lambda a: a.addr(vec1, vec2, beta=beta, alpha=alpha))
+
+    def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+        """``addbmm`` in place."""
+        return self._written("addbmm_", lambda a: a.addbmm(batch1, batch2, beta=beta, alpha=alpha))
+
+    def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+        """``baddbmm`` in place."""
+        return self._written("baddbmm_", lambda a: a.baddbmm(batch1, batch2, beta=beta, alpha=alpha))
 
     def addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
         """``addcmul`` in place."""
@@ -198,18 +218,30 @@ class LinearAlgebra:
         wide = a.reshape([k for size in a.shape for k in (size, 1)]) * b.reshape([k for size in b.shape for k in (1, size)])
         return wide.reshape([x * y for x, y in zip(a.shape, b.shape)])
 
-    def cov(self: Tensor, *, correction: float = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
-        """The covariance matrix of variables (rows) from observations (columns); without weights."""
-        if fweights is not None or aweights is not None:
-            raise InvalidValueError("cov: fweights and aweights are not supported")
+    def cov(self: Tensor, *, correction: float = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+        """The covariance matrix of variables (rows) from observations (columns).
+
+        ``fweights`` says how often each was observed (integers), ``aweights`` how much it counts.
+        """
         if self.ndim > 2:
             raise ShapeError(f"cov: shape {self.shape} is no matrix")
         rows = self.reshape(1, -1) if self.ndim < 2 else self
-        rows = rows if rows.dtype.is_floating_point else rows.float()
-        centred = rows - rows.mean(1, keepdim=True)
-        count = max(rows.shape[1] - correction, 0)
-        result = centred @ centred.t() / (count if count else math.nan)
-        return result.squeeze() if self.ndim < 2 else result
+        rows, count = rows if rows.dtype.is_floating_point else rows.float(), rows.shape[1]
+        for weights in (fweights, aweights):
+            if weights is not None and (weights.ndim > 1 or weights.numel() != count or (count and weights.amin().item() < 0)):
+                raise ShapeError(f"cov: weights must be a vector of {count} numbers of at least 0, got shape {weights.shape}")
+        if fweights is not None and fweights.dtype.is_floating_point:
+            raise DTypeError(f"cov: fweights must be integers, are {fweights.dtype}")
+        given = [w.reshape(-1).to(rows.dtype) for w in (fweights, aweights) if w is not None]
+        if not given:
+            centred = rows - rows.mean(1, keepdim=True)
+            divisor = max(count - correction, 0)
+            return (centred @ centred.t() / (divisor if divisor else 0.0)).squeeze()
+        weights = given[0] if len(given) == 1 else given[0] * given[1]
+        total = weights.sum()
+        taken = total - correction if aweights is None else total - (weights * given[-1]).sum() / total * correction
+        centred = rows - (rows * weights).sum(1, keepdim=True) / total
+        return (centred @ (centred * weights).t() / taken.clamp(min=0)).squeeze()
 
     def corrcoef(self: Tensor) -> Tensor:
         """The correlation coefficients of variables (rows) from observations (columns)."""

@@ -146,6 +146,8 @@ class Scattering:
 
     def index_fill(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         """A copy whose entries of ``dim`` are a number, or a tensor without dimensions."""
+        if isinstance(value, tensor_type()) and value.requires_grad:
+            index = index.unique()  # what is written twice counts once
         d, places = _along("index_fill", self, dim, index, None)
         if isinstance(value, tensor_type()):
             if value.ndim:

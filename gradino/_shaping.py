@@ -176,6 +176,8 @@ class Shaping:
 
     def nonzero(self: Tensor, *, as_tuple: bool = False) -> Any:
         """Indices of the elements that are not 0, as int64: (count, ndim), or with ``as_tuple`` one vector for each dimension."""
+        if as_tuple and not self.ndim:
+            return self.reshape(1).nonzero(as_tuple=True)
         found = wrap(lib.gd_nonzero(self._h))
         return found.unbind(1) if as_tuple else found
 

@@ -205,7 +205,7 @@ class Sorting:
         if times < 0:
             raise InvalidValueError(f"diff: n is {n}, must be at least 0")
         if prepend is not None or append is not None:
-            result = cat([part for part in (prepend, self, append) if part is not None], d)
+            result = cat([part for part in (prepend, self, append) if part is not None], d) if times else self
         for _ in range(times):
             size = result.shape[d]
             after, before = result.narrow(d, min(1, size), max(size - 1, 0)), result.narrow(d, 0, max(size - 1, 0))

@@ -39,6 +39,8 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keep
         raise InvalidValueError(f"matrix_norm: ord is {shown(ord)}, must be 'fro', 1, -1, inf or -inf")
     summed, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = _vector_norm("matrix_norm", a, 1, summed, True, dtype)
+    if not sums.shape[other] and ord > 0:  # of nothing
+        sums = sums.sum(other, keepdim=True)
     chosen = sums.amax(other, keepdim=True) if ord > 0 else sums.amin(other, keepdim=True)
     return chosen if keepdim else chosen.squeeze((rows, columns))
 
@@ -61,7 +63,11 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Cross products of the vectors along ``dim``, which has 3 entries."""
-    return _tensor("cross", input).cross(other, dim)
+    a, b = _tensor("cross", input), _tensor("cross", other)
+    d = dimension("cross", a.ndim, dim)
+    if a.ndim != b.ndim or not a.ndim or a.shape[d] != 3 or b.shape[d] != 3:
+        raise ShapeError(f"cross: shapes {a.shape} and {b.shape}: both must have as many dimensions, and 3 entries in dimension {dim}")
+    return a.cross(b, d)
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:

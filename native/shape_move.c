@@ -151,8 +151,8 @@ gd_status gd_shape_index_select(gd_shape_call *c) {
     GD_TRY(gd_shape_need_dim(c, 0));
     int64_t dim = c->attr->i[0];
     GD_TRY(gd_shape_need_int64(c, 1));
-    if (x->rank == 0) return gd_fail(GD_ERR_SHAPE, "index_select: a scalar has no dimension to select from");
-    if (index->rank != 1) return gd_fail(GD_ERR_SHAPE, "index_select: index has shape %s, must have one dimension", gd_text_view(index));
+    if (x->rank == 0 && index->shape[3] != 1) return gd_fail(GD_ERR_SHAPE, "index_select: from a scalar one index selects, got %lld", (long long)index->shape[3]);
+    if (index->rank > 1) return gd_fail(GD_ERR_SHAPE, "index_select: index has shape %s, must have one dimension", gd_text_view(index));
     GD_TRY(gd_shape_check_range(c, index, -x->shape[dim], x->shape[dim], 0, "index"));
     if (x->shape[dim] == 0 && index->shape[3] > 0) return gd_fail(GD_ERR_INDEX, "index_select: dimension %lld is empty", (long long)(dim - GD_DIMS));
     gd_view out = *x;
@@ -182,7 +182,7 @@ gd_status gd_shape_gather(gd_shape_call *c) {
     GD_TRY(gd_shape_need_dim(c, 0));
     int64_t dim = c->attr->i[0];
     GD_TRY(gd_shape_need_int64(c, 1));
-    bool fits = x->rank == index->rank;
+    bool fits = (x->rank ? x->rank : 1) == (index->rank ? index->rank : 1);
     for (int d = 0; d < GD_DIMS; d++) fits &= d == dim || index->shape[d] <= x->shape[d];
     if (!fits)
         return gd_fail(GD_ERR_SHAPE, "gather: index %s does not fit input %s: same number of dimensions, none larger except dimension %lld", gd_text_view(index),

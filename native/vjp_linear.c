@@ -146,7 +146,16 @@ static gd_attr picked_from(const gd_vjp *v) {
     return attr;
 }
 
-RULE(index_select) { gd_attr attr = picked_from(v); GIVE(0, GD_RECORD(index_add_zeros, &attr, G, B)); return GD_OK; }
+RULE(index_select) {
+    gd_attr attr = picked_from(v);
+    GIVE(0, gd_view_of(A)->rank ? GD_RECORD(index_add_zeros, &attr, G, B) : G);
+    return GD_OK;
+}
 RULE(index_add_zeros) { GIVE(0, GD_RECORD(index_select, &v->node->attr, G, B)); return GD_OK; }
-RULE(gather) { gd_attr attr = picked_from(v); GIVE(0, GD_RECORD(scatter_add_zeros, &attr, G, B)); return GD_OK; }
+RULE(gather) {
+    gd_attr attr = picked_from(v);
+    gd_tensor d = gd_vjp_needs(v, 0) ? GD_RECORD(scatter_add_zeros, &attr, G, B) : 0;
+    GIVE(0, d && gd_view_of(d)->rank != gd_view_of(A)->rank ? gd_reshape_like(d, A) : d);
+    return GD_OK;
+}
 RULE(scatter_add_zeros) { GIVE(0, GD_RECORD(gather, &v->node->attr, G, B)); return GD_OK; }

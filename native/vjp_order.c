@@ -21,6 +21,12 @@ RULE(cumsum) {
     return GD_OK;
 }
 
+/* No entry has one before it. */
+static bool is_trivial(const gd_vjp *v) {
+    const gd_view *x = gd_view_of(A);
+    return x->shape[DIM] <= 1 || gd_numel(x) == 0;
+}
+
 /* Entry k of the result is entry k - 1 of x, the first one `value`. */
 static gd_tensor shifted(gd_tensor x, int64_t dim, double value) {
     gd_attr attr = {.f = {value}};
@@ -36,14 +42,14 @@ static gd_tensor scanned(gd_tensor a, gd_tensor b, int64_t dim, bool reverse) {
  * division, so zeros are no trouble. */
 RULE(cumprod) {
     if (!gd_vjp_needs(v, 0)) return GD_OK;
-    if (gd_numel(gd_view_of(A)) == 0) return gd_vjp_give(v, 0, G);
+    if (is_trivial(v)) return gd_vjp_give(v, 0, G);
     return gd_vjp_give(v, 0, BIN(mul, shifted(Y, DIM, 1), scanned(A, G, DIM, true)));
 }
 
 /* Of weights exp(y[k - 1] - y[k]), which are at most 1. Where everything so far is -inf they are 0. */
 RULE(logcumsumexp) {
     if (!gd_vjp_needs(v, 0)) return GD_OK;
-    if (gd_numel(gd_view_of(A)) == 0) return gd_vjp_give(v, 0, G);
+    if (is_trivial(v)) return gd_vjp_give(v, 0, G);
     const int dtype = gd_view_of(A)->dtype;
     gd_tensor y = gd_where(gd_with_scalar(GD_OP_eq, Y, -INFINITY, false), gd_scalar(0, 0, dtype), Y);
     gd_tensor weight = U(exp, BIN(sub, shifted(Y, DIM, -INFINITY), y));
@@ -52,8 +58,8 @@ RULE(logcumsumexp) {
 
 RULE(linear_scan) {
     const bool reverse = v->node->attr.i[1] != 0;
-    if (gd_numel(gd_view_of(A)) == 0) {
-        GIVE(0, G);
+    if (is_trivial(v)) {
+        GIVE(0, gd_zeros_like(A));
         GIVE(1, G);
         return GD_OK;
     }

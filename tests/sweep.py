@@ -121,6 +121,7 @@ ADAPTED: dict[str, Any] = {
     "expand": _method("expand"),
     "to": _method("to"),
     "where": _method("where"),
+    "einsum": _function("einsum", lambda f, tensors, equation: f(equation, *tensors)),
     "rsub": _function("rsub", lambda f, x, other, alpha=1, **k: f(x, other, alpha=alpha, **k)),
 }
 

@@ -109,7 +109,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return _tensor("kron", input).kron(other)
 
 
-def cov(input: Tensor, *, correction: float = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
+def cov(input: Tensor, *, correction: float = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """The covariance matrix of variables (rows) from observations (columns)."""
     return _tensor("cov", input).cov(correction=correction, fweights=fweights, aweights=aweights)
 

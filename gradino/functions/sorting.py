@@ -107,10 +107,11 @@ def quantile_of(name: str, a: Tensor, q: Any, dim: int | None, keepdim: bool, in
         weight = ranks - below.to(a.dtype) if interpolation == "linear" else ranks * 0 + 0.5
         step = high - low
         picked = (low + weight * step).where(weight < 0.5, high - step * (1 - weight))
-    result = picked.t().reshape([-1, *shape[:-1]])  # q first
+    first = [shares.numel()] if shares.ndim else []
+    kept = list(shape[:-1]) if dim is not None else []
     if keepdim and ndim:
-        result = result.reshape([-1] + [1] * ndim) if dim is None else result.unsqueeze(d + 1)
-    return result if shares.ndim else result.squeeze(0)
+        kept = [1] * ndim if dim is None else [*kept[:d], 1, *kept[d:]]
+    return picked.t().reshape(first + kept)
 
 
 # ---- different elements ------------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
         d = dimension("unique_consecutive", a.ndim, dim)
         rows = a.movedim(d, 0)
         n = rows.shape[0]
-        starts, inverse = _runs((rows[1:] != rows[:-1]).reshape(max(n - 1, 0), -1).any(1) if rows.numel() else Tensor([], dtype=bool_), n)
+        starts, inverse = _runs((rows[1:] != rows[:-1]).reshape(n - 1, -1).any(1) if n > 1 and rows.numel() else Tensor([], dtype=bool_), n)
         values = a.index_select(d, starts)
     return _results(values, inverse if return_inverse else None, _counted(starts, n) if return_counts else None)
 
