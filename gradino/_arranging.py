@@ -179,7 +179,11 @@ class Arranging:
         from gradino._call import dimension as checked
 
         ndim = self.ndim
-        return run(_UNFOLD, (self,), (absolute(ndim, checked("unfold", ndim, dimension)), whole("unfold", "size", size), whole("unfold", "step", step)))
+        return run(
+            _UNFOLD,
+            (self,),
+            (absolute(ndim, checked("unfold", ndim, dimension)), whole("unfold", "size", size), whole("unfold", "step", step)),
+        )
 
     # ---- parts -----------------------------------------------------------------------------------------------
 

@@ -43,7 +43,9 @@ def _added(name: str, a: Tensor, product: Tensor, beta: float, alpha: float) -> 
     if not product.dtype.is_floating_point and not a.dtype.is_floating_point:
         beta, alpha = int(beta), int(alpha)
     if product.dtype is bool_:
-        return (a.expand(product.shape) if beta else product).logical_or(product) if alpha else a.expand(product.shape).logical_and(bool(beta))
+        return (
+            (a.expand(product.shape) if beta else product).logical_or(product) if alpha else a.expand(product.shape).logical_and(bool(beta))
+        )
     scaled = product if alpha == 1 else product * alpha
     shape = product.shape
     if a.ndim > len(shape):

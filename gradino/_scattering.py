@@ -58,7 +58,9 @@ def _along(name: str, a: Tensor, dim: Any, index: Any, shape: tuple[int, ...] | 
     if shape is not None and own[d] != n:
         raise ShapeError(f"{name}: {n} places for a source of shape {shape}: dimension {dim} must have one entry for each")
     own[d] = n
-    return d, places.reshape([-1 if k == d else 1 for k in range(len(own))] if n else [0 if k == d else 1 for k in range(len(own))]).expand(own)
+    return d, places.reshape([-1 if k == d else 1 for k in range(len(own))] if n else [0 if k == d else 1 for k in range(len(own))]).expand(
+        own
+    )
 
 
 def _source(name: str, a: Tensor, dim: Any, source: Any) -> tuple[int, ...]:

@@ -124,7 +124,9 @@ def _parsed(equation: str, tensors: list[Tensor]) -> tuple[list[list[str]], list
         output = dots + sorted(c for c in set(every) if every.count(c) == 1 and c.isalpha())
     for c in output:
         if output.count(c) > 1 or not any(c in labels for labels in inputs):
-            raise InvalidValueError(f"einsum: {c!r} stands {output.count(c)} times in the result of {equation!r}, and must be in an operand")
+            raise InvalidValueError(
+                f"einsum: {c!r} stands {output.count(c)} times in the result of {equation!r}, and must be in an operand"
+            )
     return inputs, output
 
 
@@ -191,7 +193,9 @@ def _product(equation: str, a: Tensor, of_a: list[str], b: Tensor, of_b: list[st
     rows, columns = [c for c in of_a if c not in both], [c for c in of_b if c not in both]
     labels = batch + rows + columns
     if len(labels) > _MOST:
-        raise ShapeError(f"einsum: {equation!r} needs {len(labels)} dimensions on the way: tensors have at most four; give fewer operands at once")
+        raise ShapeError(
+            f"einsum: {equation!r} needs {len(labels)} dimensions on the way: tensors have at most four; give fewer operands at once"
+        )
     size = dict(zip(of_a, a.shape)) | dict(zip(of_b, b.shape))
 
     def count(some: list[str]) -> int:

@@ -158,7 +158,10 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     if not a.dtype.is_floating_point or a.dtype is not b.dtype:
         raise DTypeError(f"cdist: expected floating point tensors of one dtype, got {a.dtype} and {b.dtype}")
     batch, points, others, size = broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-2], a.shape[-1]
-    a, b = a.expand(*batch, points, size).reshape(-1 if a.numel() and b.numel() else _count(batch), points, size), b.expand(*batch, others, size)
+    a, b = (
+        a.expand(*batch, points, size).reshape(-1 if a.numel() and b.numel() else _count(batch), points, size),
+        b.expand(*batch, others, size),
+    )
     b = b.reshape(a.shape[0], others, size)
     many = compute_mode == modes[1] or (compute_mode == modes[0] and (points > _MM_FROM or others > _MM_FROM))
     if order == 2 and many and size:

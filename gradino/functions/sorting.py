@@ -210,7 +210,13 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 
 
 def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
 ) -> Tensor:
     """Where values would go in sorted lines so that these stay sorted: before equal entries, or with ``right`` behind them.
 
