@@ -49,11 +49,17 @@ static inline int64_t gemm_panel_bytes(int64_t k) {
     return GEMM_PANEL * gemm_min(k, GD_GEMM_KC);
 }
 
-/* Chunks of a large product: A (rows x depth) and B (depth x columns) are packed, shared and multiplied
- * before the next. depth is whole k blocks. Bytes are 0 where an operand is not packed for all. */
+/* Who packs: all together for all, or each worker for itself, which then takes rows or columns of its own. */
+typedef enum gemm_way { GEMM_SHARED, GEMM_BY_ROWS, GEMM_BY_COLUMNS } gemm_way;
+
+/* Chunks of a large product: A (rows x depth) and B (depth x columns) are packed and multiplied before the next.
+ * depth is whole k blocks. Bytes are 0 where an operand is not packed as a chunk. */
 typedef struct gemm_plan {
+    gemm_way way;
+    bool packs_a;
     int64_t rows, columns, depth;
-    int64_t a_bytes, b_bytes;
+    int64_t a_bytes, b_bytes; /* of packed chunks, shared or each worker's */
+    int64_t worker_bytes;     /* of all that a worker packs for itself */
 } gemm_plan;
 
 #pragma GCC visibility push(hidden)

@@ -19,6 +19,7 @@
  * and includes gemm_thin_tile.h for float32 and float64. */
 #include "gemm_panel.h"
 #include "gemm_thin.h"
+#include "gemm_own.h"
 
 /* Packing: rows of A by one task, and what stays on the calling thread (elements; some us). */
 enum { GEMM_PACK_TILES = 4, GEMM_PACK_ALONE = 1 << 15 };
@@ -119,6 +120,10 @@ static void chunk(job *q, bool shares, bool packs_b) {
 
 static void large(const gd_gemm_args *g, char *workspace) {
     const gemm_plan p = gd_gemm_plan(g->m, g->n, g->k, gd_dtype_bytes(g->dtype));
+    if (p.way != GEMM_SHARED) {
+        own_product(g, &p, workspace);
+        return;
+    }
     job q = {.g = g, .esize = gd_dtype_bytes(g->dtype), .a = p.a_bytes ? workspace : NULL};
     const bool shares = p.b_bytes > 0;
     q.in_place = reads_in_place(g, q.esize);
