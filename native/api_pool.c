@@ -80,6 +80,10 @@ gd_tensor gd_resize(gd_tensor x, int dims, const int64_t out[2], int mode, int a
     }
     gd_attr attr = {.i = {out[0], out[1], [GD_RESIZE_MODE] = mode, [GD_RESIZE_ALIGN] = align_corners != 0}, .f = {scale[0], scale[1]}};
     if (dims == 1) attr.i[0] = n->v.shape[2], attr.f[0] = 0;
+    for (int k = 0; k < 2; k++) { /* as PyTorch does, whatever the scale */
+        const int64_t in = n->v.shape[2 + k];
+        if (out[k] == in ? mode == GD_LINEAR || (mode == GD_NEAREST && dims == 2) : mode == GD_NEAREST && dims == 2 && out[k] == 2 * in) attr.f[k] = 0;
+    }
     return GD_RECORD(resize, &attr, x);
 }
 

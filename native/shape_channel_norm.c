@@ -72,7 +72,7 @@ gd_status gd_shape_channel_norm_bwd(gd_shape_call *c) {
     const gd_channels channels = gd_channels_of(x);
     const int64_t segments = groups ? channels.n * groups : channels.c;
     if (!gd_same_shape(x, gd_in(c, 0)) || statistics->dtype != GD_FLOAT64 || statistics->rank != 2 || statistics->shape[2] != segments ||
-        statistics->shape[3] != GD_STATISTICS || !gd_is_contiguous(statistics) || (dtype != x->dtype && dtype != gd_dtype_inside(x->dtype)))
+        statistics->shape[3] != GD_STATISTICS || !gd_is_contiguous(statistics) || dtype < 0 || dtype >= GD_DTYPES || gd_dtype_inside((int)dtype) != gd_dtype_inside(x->dtype))
         return gd_fail(GD_ERR_SHAPE, "%s: its inputs do not belong together", c->name);
     c->workspace = gd_channel_workspace(&channels, groups, 3);
     GD_TRY(wanted & GD_NORM_DX ? gd_shape_like(c, 0, x, x->dtype) : gd_shape_out(c, 0, 1, &nothing, x->dtype));

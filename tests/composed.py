@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from composed_planes import PLANES
 from spec_kinds import ALL, DIMS_CASES, EXACT, NUMBERS, SUMMED, Bools, Ints, Spec, binary, case, named, ones, reduction, unary
 
 import gradino as gd
@@ -94,5 +95,6 @@ COMPOSED = (
     Spec(name="linspace", factory=True, order=0, cases=(case(n=5), case(n=1), case(n=0)), atol=(1e-7, 1e-15),
          call=lambda m, n, dtype: m.linspace(-1, 2, n, dtype=getattr(m, dtype)), ref=lambda n, dtype: np.linspace(-1, 2, n),
          errors=((gd.InvalidValueError, "steps", lambda: gd.linspace(0, 1, -1)),)),
+    *PLANES,
 )
 # fmt: on

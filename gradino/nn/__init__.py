@@ -28,6 +28,24 @@ from gradino.nn.pooling import (
     MaxUnpool2d,
 )
 from gradino.nn.rnn import LSTM, LSTMCell
+from gradino.nn.upsampling import (
+    ChannelShuffle,
+    CircularPad1d,
+    CircularPad2d,
+    ConstantPad1d,
+    ConstantPad2d,
+    PixelShuffle,
+    PixelUnshuffle,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    Upsample,
+    UpsamplingBilinear2d,
+    UpsamplingNearest2d,
+    ZeroPad1d,
+    ZeroPad2d,
+)
 
 __all__ = [
     "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "GELU", "Identity", "LSTM", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax",
@@ -38,4 +56,9 @@ __all__ += [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AvgPool1d", "AvgPool2d", "BatchNorm1d",
     "BatchNorm2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "LPPool1d", "LPPool2d", "LocalResponseNorm", "MaxPool1d",
     "MaxPool2d", "MaxUnpool1d", "MaxUnpool2d",
+]  # fmt: skip
+__all__ += [
+    "ChannelShuffle", "CircularPad1d", "CircularPad2d", "ConstantPad1d", "ConstantPad2d", "PixelShuffle", "PixelUnshuffle",
+    "ReflectionPad1d", "ReflectionPad2d", "ReplicationPad1d", "ReplicationPad2d", "Upsample", "UpsamplingBilinear2d",
+    "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from gradino._arguments import as_float, shown, whole
 from gradino._core import call, wrap
-from gradino._lib import ffi, lib, raise_error
+from gradino._lib import ffi, lib
 from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError, ShapeError
 from gradino.functions._sizes import Size, per_dimension
 from gradino.tensor import Tensor
@@ -185,7 +185,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Size) -> Tensor:
     return result
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: None | int | Sequence[int | None]) -> Tensor:
+def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
     """The mean of windows that cover the last two dimensions: (N, C, H, W) or (C, H, W) -> (.., *output_size).
 
     None keeps a size. Window o of n covers elements ``floor(o H / n)`` to ``ceil((o + 1) H / n)``.
@@ -199,7 +199,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Size, return_indices: bool =
     return _adaptive(1, input, output_size, True, bool(return_indices))
 
 
-def adaptive_max_pool2d(input: Tensor, output_size: None | int | Sequence[int | None], return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False) -> Any:
     """The largest of windows that cover the last two dimensions; with ``return_indices`` also their places in the plane."""
     return _adaptive(2, input, output_size, True, bool(return_indices))
 
@@ -211,7 +211,7 @@ def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Size, return_in
 
 
 def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: None | int | Sequence[int | None], return_indices: bool = False
+    input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """:func:`adaptive_max_pool2d` and the places of the maxima."""
     result: tuple[Tensor, Tensor] = _adaptive(2, input, output_size, True, True)

@@ -26,14 +26,22 @@ class _Tracking(Module):
     bias: Parameter | None
 
     def __init__(
-        self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool, device: Any, dtype: Any
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        device: Any,
+        dtype: Any,
+        bias: bool,
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         kind = parameter_dtype(dtype, device)
         self.register_parameter("weight", Parameter(ones(num_features, dtype=kind)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_features, dtype=kind)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_features, dtype=kind)) if affine and bias else None)
         self.register_buffer("running_mean", zeros(num_features, dtype=kind) if track_running_stats else None)
         self.register_buffer("running_var", ones(num_features, dtype=kind) if track_running_stats else None)
         self.register_buffer("num_batches_tracked", tensor(0) if track_running_stats else None)
@@ -48,15 +56,16 @@ class _Tracking(Module):
     def reset_parameters(self) -> None:
         """Start anew: weight 1, bias 0, no batches."""
         self.reset_running_stats()
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             self.weight.detach().fill_(1)
+        if self.bias is not None:
             self.bias.detach().zero_()
 
     def extra_repr(self) -> str:
         """The arguments, as in PyTorch."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"track_running_stats={self.track_running_stats}"
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
     def _need_dims(self, input: Tensor, *dims: int) -> None:
@@ -77,8 +86,9 @@ class _BatchNorm(_Tracking):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, ...) -> the same; in training the running statistics are updated."""
@@ -125,8 +135,9 @@ class _InstanceNorm(_Tracking):
         track_running_stats: bool = False,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, ...) or (C, ...) -> the same."""
@@ -172,7 +183,14 @@ class GroupNorm(Module):
     bias: Parameter | None
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
@@ -180,17 +198,18 @@ class GroupNorm(Module):
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         kind = parameter_dtype(dtype, device)
         self.register_parameter("weight", Parameter(ones(num_channels, dtype=kind)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_channels, dtype=kind)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_channels, dtype=kind)) if affine and bias else None)
 
     def reset_parameters(self) -> None:
         """Start anew: weight 1, bias 0."""
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             self.weight.detach().fill_(1)
+        if self.bias is not None:
             self.bias.detach().zero_()
 
     def extra_repr(self) -> str:
         """The arguments, as in PyTorch."""
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, ...) -> the same."""

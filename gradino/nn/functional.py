@@ -31,14 +31,16 @@ from gradino.nn._pooling import (
     max_unpool1d,
     max_unpool2d,
 )
+from gradino.nn._resizing import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
 from gradino.nn.pad import pad
 from gradino.tensor import Tensor
 
 __all__ = [
-    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "pad", "relu", "rms_norm",
-    "sigmoid", "silu", "softmax", "softplus", "tanh",
+    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "pad", "relu",
+    "rms_norm", "sigmoid", "silu", "softmax", "softplus", "tanh",
 ]  # fmt: skip
 __all__ += ["rotary_embedding", "scaled_dot_product_attention"]
+__all__ += ["channel_shuffle", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
 __all__ += ["batch_norm", "group_norm", "instance_norm", "local_response_norm", "normalize"]
 __all__ += [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d",

@@ -1,5 +1,4 @@
-/* resize.c - planes resized by nearest elements or linear interpolation, the gradient of that, and pixel shuffle.
- * Where an element comes from is computed in the dtype of the data, as PyTorch does. */
+/* resize.c - planes resized by nearest elements or linear interpolation, the gradient of that, and pixel shuffle. */
 #include "../resize.h"
 
 #include <math.h>
@@ -12,22 +11,26 @@ enum {
     SERIAL = 2 * TASK  /* at most so many are not worth waking a thread */
 };
 
-/* The sources of all outputs along one axis; scale is the user's, 0 for that of the sizes. */
+/* Linear: a position between two elements. */
+static gd_resize_source between(double at, int64_t in) {
+    const int64_t low = at < 0 ? 0 : at < (double)(in - 1) ? (int64_t)at : in - 1;
+    const double part = at < 0 ? 0 : at - (double)low < 1 ? at - (double)low : 1;
+    return (gd_resize_source){low, low < in - 1 ? low + 1 : low, {1 - part, part}};
+}
+
+/* The sources of all outputs along one axis; scale is the user's, 0 for that of the sizes. Nearest elements are found in
+ * the data's dtype, and rounded down as float32, so that they are PyTorch's. */
 #define DEFINE_SOURCES(name, T)                                                                           \
     static void sources_##name(gd_resize_source *to, int64_t in, int64_t out, int mode, bool align, double scale) { \
-        const T by = align && mode == GD_LINEAR ? (out > 1 ? (T)(in - 1) / (T)(out - 1) : 0) : scale > 0 ? (T)(1.0 / scale) : (T)in / (T)out; \
+        const double step = align ? (out > 1 ? (double)(in - 1) / (double)(out - 1) : 0) : scale > 0 ? 1 / scale : (double)in / (double)out; \
+        const T by = scale > 0 ? (T)(1 / scale) : (T)in / (T)out;                                         \
         for (int64_t o = 0; o < out; o++) {                                                               \
-            T at = (mode == GD_NEAREST || (align && mode == GD_LINEAR)) ? by * (T)o : by * ((T)o + (T)0.5); \
-            if (mode == GD_LINEAR && !align) at = at - (T)0.5;                                            \
-            if (at < 0) at = 0;                                                                           \
-            int64_t low = (int64_t)at;                                                                    \
-            if (low > in - 1) low = in - 1;                                                               \
-            T part = at - (T)low;                                                                         \
-            if (part > 1) part = 1;                                                                       \
-            to[o].low = low;                                                                              \
-            to[o].high = mode == GD_LINEAR && low < in - 1 ? low + 1 : low;                               \
-            to[o].weight[0] = mode == GD_LINEAR ? (double)(1 - part) : 1;                                 \
-            to[o].weight[1] = mode == GD_LINEAR ? (double)part : 0;                                       \
+            if (mode == GD_LINEAR) {                                                                      \
+                to[o] = between(align ? step * (double)o : step * ((double)o + 0.5) - 0.5, in);           \
+                continue;                                                                                 \
+            }                                                                                             \
+            const int64_t at = (int64_t)(float)(by * (mode == GD_NEAREST ? (T)o : (T)o + (T)0.5)), low = at < in ? at : in - 1; \
+            to[o] = (gd_resize_source){low, low, {1, 0}};                                                 \
         }                                                                                                 \
     }
 DEFINE_SOURCES(f32, float)

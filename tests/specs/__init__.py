@@ -12,7 +12,8 @@ from .elementwise import BINARY, UNARY
 from .filling import FILLING
 from .layers import LOSSES, PRODUCTS
 from .moves import MOVES, VIEWS
+from .planes import PLANES
 from .reductions import NORMS, REDUCTIONS
 
-LIST = (*UNARY, *BINARY, *REDUCTIONS, *NORMS, *LOSSES, *PRODUCTS, *ATTENTION, *VIEWS, *MOVES, *FILLING)
+LIST = (*UNARY, *BINARY, *REDUCTIONS, *NORMS, *LOSSES, *PRODUCTS, *ATTENTION, *PLANES, *VIEWS, *MOVES, *FILLING)
 SPECS: dict[str, Spec] = {spec.name: spec for spec in LIST}
