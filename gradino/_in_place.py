@@ -9,7 +9,7 @@ import numpy as np
 
 from gradino._arguments import as_float, shown, whole_number
 from gradino._arithmetic import _need_bool, _operand
-from gradino._core import binary, call, tensor_type
+from gradino._core import binary, tensor_type
 from gradino._lib import check, lib, op_id
 from gradino.arena import step_arena
 from gradino.dtypes import bool_
@@ -110,16 +110,6 @@ class InPlace:
         """Overwrite with ``value`` where ``mask`` holds."""
         with scratch():
             return self.copy_(self.detach().masked_fill(mask, value))
-
-    def uniform_(self: Tensor, from_: float = 0, to: float = 1) -> Tensor:
-        """Overwrite with uniform random numbers in [from_, to)."""
-        with scratch():
-            return self.copy_(call("uniform_", lib.gd_uniform, self.ndim, self.shape, self.dtype.code, from_, to))
-
-    def normal_(self: Tensor, mean: float = 0, std: float = 1) -> Tensor:
-        """Overwrite with normal random numbers."""
-        with scratch():
-            return self.copy_(call("normal_", lib.gd_normal, self.ndim, self.shape, self.dtype.code, mean, std))
 
 
 _nothing = nullcontext()

@@ -12,15 +12,16 @@ from gradino import dtypes
 from gradino._arguments import as_float, shown, whole, whole_number
 from gradino._core import call, handle_of, sizes, wrap
 from gradino._lib import ffi, lib
+from gradino._random import integers, normals, uniforms
 from gradino.arena import borrow, step_arena
 from gradino.devices import need_cpu
 from gradino.errors import DTypeError, InvalidValueError
 from gradino.tensor import Tensor
 
 __all__ = [
-    "arange", "as_tensor", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "get_rng_state", "linspace", "manual_seed",
-    "ones", "ones_like", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "set_rng_state", "tensor", "zeros",
-    "zeros_like",
+    "arange", "as_tensor", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "get_rng_state", "linspace", "logspace",
+    "manual_seed", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
+    "set_rng_state", "tensor", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -108,6 +109,8 @@ def arange(
     if end is None:
         start, end = 0, start
     numbers = start, end, step = _number(start), _number(end), _number(step)
+    if dtype is not None and not dtypes.resolve(dtype).is_floating_point and all(math.isfinite(x) for x in numbers):
+        numbers = start, end, step = int(start), int(end), int(step)
     whole = all(isinstance(x, int) for x in numbers)
     d = _dtype(dtypes.int64 if dtype is None and whole else dtype, device)
     first, last, by = (as_float("arange", x) for x in numbers)
@@ -128,12 +131,12 @@ def _number(x: Any) -> Any:
 
 def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """``steps`` numbers from ``start`` to ``end``, both included."""
-    steps = whole("linspace", "steps", steps)
+    steps, d = whole("linspace", "steps", steps), _dtype(dtype, device)
+    if not d.is_floating_point:
+        start, end = int(start), int(end)
     if steps < 0:
         raise InvalidValueError(f"linspace: {steps} steps, must be at least 0")
-    return Tensor(
-        np.linspace(as_float("linspace", start), as_float("linspace", end), steps), dtype=_dtype(dtype, device), requires_grad=requires_grad
-    )
+    return Tensor(np.linspace(as_float("linspace", start), as_float("linspace", end), steps), dtype=d, requires_grad=requires_grad)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -141,29 +144,42 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     return _finish(call("eye", lib.gd_eye, n, n if m is None else m, _dtype(dtype, device).code), requires_grad)
 
 
-def rand(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand(
+    *shape: Any, size: Any = None, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Uniform random numbers in [0, 1)."""
     s = _shape("rand", shape, size)
-    return _finish(wrap(lib.gd_uniform(len(s), s, _dtype(dtype, device).code, 0.0, 1.0)), requires_grad)
+    return _finish(uniforms("rand", s, _dtype(dtype, device), generator), requires_grad)
 
 
-def randn(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn(
+    *shape: Any, size: Any = None, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Normal random numbers, mean 0 and standard deviation 1."""
     s = _shape("randn", shape, size)
-    return _finish(wrap(lib.gd_normal(len(s), s, _dtype(dtype, device).code, 0.0, 1.0)), requires_grad)
+    return _finish(normals("randn", s, _dtype(dtype, device), generator), requires_grad)
 
 
-def randint(low: int = 0, high: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None) -> Tensor:
+def randint(
+    low: int = 0,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Random integers in [low, high), int64; ``randint(high, size)`` starts at 0."""
     if size is None:
         low, high, size = 0, low, high
     shape = sizes(size if isinstance(size, (tuple, list)) else (size,), "randint")
-    t = call("randint", lib.gd_randint, len(shape), shape, low, high)
+    t = integers("randint", shape, generator, low, high)
     _dtype(None, device)
-    return t if dtype is None else t.to(dtype)
+    return _finish(t if dtype is None else t.to(dtype), requires_grad)
 
 
-def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
+def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The numbers 0 to n - 1 in random order, int64.
 
     >>> import gradino as gd
@@ -175,8 +191,9 @@ def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     if n < 0:
         raise InvalidValueError(f"randperm: n is {n}, must be at least 0")
     with step_arena():
-        keys = rand(n, dtype=dtypes.float64)._array()
-    return Tensor(np.argsort(keys, kind="stable"), dtype=dtypes.int64 if dtype is None else dtype)
+        order = rand(n, generator=generator, dtype=dtypes.float64).argsort()
+        kept = (order if dtype is None else order.to(dtype)).keep()
+    return _finish(kept, requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -218,16 +235,43 @@ def full_like(input: Tensor, fill_value: float, *, dtype: Any = None, device: An
     return full(shape, fill_value, dtype=d, device=device, requires_grad=requires_grad)
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform random numbers in another tensor's shape and dtype."""
     shape, d = _like("rand_like", input, dtype)
-    return rand(shape, dtype=d, device=device, requires_grad=requires_grad)
+    return rand(shape, generator=generator, dtype=d, device=device, requires_grad=requires_grad)
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn_like(input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Normal random numbers in another tensor's shape and dtype."""
     shape, d = _like("randn_like", input, dtype)
-    return randn(shape, dtype=d, device=device, requires_grad=requires_grad)
+    return randn(shape, generator=generator, dtype=d, device=device, requires_grad=requires_grad)
+
+
+def randint_like(
+    input: Tensor,
+    low: int = 0,
+    high: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Random integers in [low, high) in another tensor's shape and dtype; ``randint_like(input, high)`` starts at 0."""
+    shape, d = _like("randint_like", input, dtype)
+    low, high = (0, low) if high is None else (low, high)
+    return randint(_number(low), _number(high), shape, generator=generator, dtype=d, device=device, requires_grad=requires_grad)
+
+
+def logspace(
+    start: float, end: float, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """``base`` to the powers of ``steps`` numbers from ``start`` to ``end``, both included."""
+    d = _dtype(dtype, device)
+    if not d.is_floating_point:
+        start, end = int(start), int(end)
+    powers = linspace(start, end, steps, dtype=dtypes.float64)
+    return _finish((as_float("logspace", base) ** powers).to(d), requires_grad)
 
 
 def manual_seed(seed: int) -> None:

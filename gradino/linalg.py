@@ -22,7 +22,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
     return _vector_norm("vector_norm", _tensor("vector_norm", x), ord, dim, keepdim, dtype)
 
 
-def matrix_norm(A: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Tensor:  # noqa: N803
+def matrix_norm(A: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of matrices: ``"fro"``, or 1 and -1 (the largest and smallest sum of a column), inf and -inf (of a row).
 
     The orders 2, -2 and ``"nuc"`` need singular values, which are not supported.
@@ -45,7 +45,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keep
     return chosen if keepdim else chosen.squeeze((rows, columns))
 
 
-def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:  # noqa: N803
+def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """``vector_norm`` or ``matrix_norm``: of matrices where ``ord`` is given and there are two dimensions to reduce."""
     a = _tensor("norm", A)
     if ord is None:
@@ -93,6 +93,6 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return product.sum(dimension("vecdot", product.ndim, dim))
 
 
-def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:  # noqa: N803
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A diagonal of two dimensions as the last dimension; a view."""
     return _tensor("diagonal", A).diagonal(offset, dim1, dim2)

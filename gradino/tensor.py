@@ -16,6 +16,7 @@ from gradino._core import handle_of, shape_of, wrap
 from gradino._in_place import InPlace
 from gradino._lib import check, ffi, lib, op_id, raise_error
 from gradino._linear_algebra import LinearAlgebra
+from gradino._random import Random
 from gradino._reductions import Reductions
 from gradino._scattering import Scattering
 from gradino._shaping import Shaping
@@ -46,7 +47,7 @@ class _Kept:
         lib.gd_parameter_abandon(self._h)  # a graph or a view may still need it
 
 
-class Tensor(Arithmetic, Arranging, InPlace, LinearAlgebra, Reductions, Scattering, Shaping, Sorting, Values):
+class Tensor(Arithmetic, Arranging, InPlace, LinearAlgebra, Random, Reductions, Scattering, Shaping, Sorting, Values):
     """An array of at most four dimensions that lives in an arena and may require gradients.
 
     ``Tensor(data)`` is ``gd.tensor(data)``. Operators, methods and their arguments are PyTorch's.

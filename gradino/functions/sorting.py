@@ -11,7 +11,7 @@ from gradino._reductions import Extremes
 from gradino.dtypes import bool_, float32, float64, int32, int64
 from gradino.errors import DTypeError, InvalidValueError, ShapeError
 from gradino.functions._arguments import _tensor
-from gradino.functions.shaping import cat, stack
+from gradino.functions.shaping import cat
 from gradino.tensor import Tensor
 
 __all__ = [

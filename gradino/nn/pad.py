@@ -42,8 +42,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode != "constant":
         _check_mode(mode, amounts, shape, value)
     if mode == "circular" and min(amounts) < 0:  # what is left goes round
-        input = pad_with(input, [min(n, 0) for n in amounts], "constant", 0)
-        amounts = [max(n, 0) for n in amounts]
+        return pad_with(pad_with(input, [min(n, 0) for n in amounts], "constant", 0), [max(n, 0) for n in amounts], mode, number)
     return pad_with(input, amounts, mode, number)
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from spec_kinds import Spec
 
+from .arranging import ARRANGING
 from .attention import ATTENTION
 from .elementwise import BINARY, UNARY
 from .filling import FILLING
 from .layers import LOSSES, PRODUCTS
 from .moves import MOVES, VIEWS
+from .ordering import ORDERING
 from .planes import PLANES
 from .reductions import NORMS, REDUCTIONS
 
-LIST = (*UNARY, *BINARY, *REDUCTIONS, *NORMS, *LOSSES, *PRODUCTS, *ATTENTION, *PLANES, *VIEWS, *MOVES, *FILLING)
+LIST = (*UNARY, *BINARY, *REDUCTIONS, *NORMS, *LOSSES, *PRODUCTS, *ATTENTION, *PLANES, *VIEWS, *MOVES, *ARRANGING, *ORDERING, *FILLING)
 SPECS: dict[str, Spec] = {spec.name: spec for spec in LIST}
