@@ -172,6 +172,13 @@ gd_tensor gd_resize(gd_tensor x, int dims, const int64_t out[2], int mode, int a
 gd_tensor gd_pixel_shuffle(gd_tensor x, int64_t factor, int inverse);
 gd_tensor gd_matmul(gd_tensor a, gd_tensor b);
 gd_tensor gd_linear(gd_tensor x, gd_tensor weight, gd_tensor bias);
+/* dims: 1 or 2 dimensions of space; x (N, C, ...) or (C, ...); one number per dimension of space. `after`: padding at the end. */
+gd_tensor gd_conv_nd(int dims, gd_tensor x, gd_tensor weight, gd_tensor bias, const int64_t *stride, const int64_t *padding, const int64_t *after,
+                     const int64_t *dilation, int64_t groups);
+gd_tensor gd_conv_transpose_nd(int dims, gd_tensor x, gd_tensor weight, gd_tensor bias, const int64_t *stride, const int64_t *padding,
+                               const int64_t *output_padding, const int64_t *dilation, int64_t groups);
+gd_tensor gd_im2col(gd_tensor x, const int64_t *kernel, const int64_t *dilation, const int64_t *padding, const int64_t *stride);
+gd_tensor gd_col2im(gd_tensor x, const int64_t *size, const int64_t *kernel, const int64_t *dilation, const int64_t *padding, const int64_t *stride);
 /* Over the last `rank` dimensions, whose sizes are `shape`; weight and bias of that shape, or GD_ABSENT. */
 gd_tensor gd_layer_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, gd_tensor bias, double eps);
 gd_tensor gd_rms_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor weight, double eps); /* eps NaN: the dtype's epsilon */

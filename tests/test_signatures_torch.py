@@ -15,14 +15,16 @@ from gradino.nn.utils import rnn
 
 MODULES = [
     "Linear", "LSTMCell", "ReLU", "Dropout", "Softmax", "LogSoftmax", "Sequential", "CrossEntropyLoss", "MSELoss", "GELU", "SiLU",
-    "Softplus", "Embedding", "LayerNorm", "RMSNorm",
+    "Softplus", "Embedding", "LayerNorm", "RMSNorm", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d",
 ]  # fmt: skip
 METHODS = [n for n, f in vars(nn.Module).items() if n[0] != "_" and callable(f) and hasattr(torch.nn.Module, n)]
 OPTIMIZERS = [n for n in optim.__all__ if n[0].isupper() and n not in ("Lion", "Optimizer")]
 SCHEDULES = [n for n in optim.lr_scheduler.__all__ if n != "WarmupCosineLR"]  # that one is ours alone
 STEPS = ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"]
 BUILT_IN_CPP = ("gelu", "linear", "one_hot", "scaled_dot_product_attention", "sigmoid", "softplus", "tanh")  # without a signature there
-FUNCTIONS = [n for n in F.__all__ if n not in BUILT_IN_CPP and n != "rotary_embedding"]  # that one is ours alone
+FUNCTIONS = [
+    n for n in F.__all__ if n not in BUILT_IN_CPP and not n.startswith("conv") and n != "rotary_embedding"
+]  # that one is ours alone
 AUTOGRAD = ["grad", "backward", "gradcheck", "gradgradcheck"]
 RNN = [n for n in rnn.__all__ if n != "PackedSequence"]
 
@@ -85,6 +87,9 @@ def test_lstm_takes_its_arguments_in_order() -> None:
         lambda m: m.MSELoss(),
         lambda m: m.Identity(3, anything=4),
         lambda m: m.LSTMCell(2, 3, bias=False),
+        lambda m: m.Conv1d(4, 6, 3, padding="same", groups=2, bias=False),
+        lambda m: m.Conv2d(1, 2, (3, 5), 2, (1, 2), 2, padding_mode="reflect"),
+        lambda m: m.ConvTranspose2d(3, 2, 4, 2, 1, output_padding=1),
     ],
 )
 def test_text_of_modules(make: Any) -> None:

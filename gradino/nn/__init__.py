@@ -7,6 +7,7 @@ from gradino.nn import utils as utils
 from gradino.nn.activation import GELU, Dropout, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
 from gradino.nn.batchnorm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm1d, InstanceNorm2d, LocalResponseNorm
 from gradino.nn.container import ModuleDict, ModuleList, Sequential
+from gradino.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from gradino.nn.embedding import Embedding
 from gradino.nn.linear import Identity, Linear
 from gradino.nn.loss import CrossEntropyLoss, MSELoss
@@ -48,7 +49,8 @@ from gradino.nn.upsampling import (
 )
 
 __all__ = [
-    "Buffer", "CrossEntropyLoss", "Dropout", "Embedding", "GELU", "Identity", "LSTM", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax",
+    "Buffer", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+    "CrossEntropyLoss", "Dropout", "Embedding", "GELU", "Identity", "LSTM", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax",
     "MSELoss", "Module", "ModuleDict", "ModuleList", "Parameter", "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax",
     "Softplus", "Tanh", "attention", "functional", "init", "utils",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from gradino._core import call, unary, wrap
 from gradino._lib import lib, op_id
 from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError
 from gradino.functions import sigmoid, tanh
+from gradino.functions.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, fold, unfold
 from gradino.nn._attention import rotary_embedding, scaled_dot_product_attention
 from gradino.nn._channel_norms import batch_norm, group_norm, instance_norm, local_response_norm, normalize
 from gradino.nn._pooling import (
@@ -39,6 +40,7 @@ __all__ = [
     "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "pad", "relu",
     "rms_norm", "sigmoid", "silu", "softmax", "softplus", "tanh",
 ]  # fmt: skip
+__all__ += ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold", "unfold"]
 __all__ += ["rotary_embedding", "scaled_dot_product_attention"]
 __all__ += ["channel_shuffle", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
 __all__ += ["batch_norm", "group_norm", "instance_norm", "local_response_norm", "normalize"]

@@ -8,7 +8,7 @@ static inline int clip(int64_t n, int limit) {
 
 /* Lanes side by side in memory: rows of `panels` full panels, one panel after another. */
 #define DEFINE_PACK_ROWS(T, s, LANES)                                                                                    \
-    static void pack_rows_##s(const T *src, int64_t k_stride, int64_t panels, int64_t k, int64_t width, T *dst) {        \
+    static inline void pack_rows_##s(const T *src, int64_t k_stride, int64_t panels, int64_t k, int64_t width, T *dst) {        \
         const int n0 = clip(width, LANES), n1 = clip(width - LANES, LANES);                                              \
         const int64_t panel = k * width;                                                                                 \
         for (; k > 0; k--, src += k_stride, dst += width) {                                                              \
@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) void pack_lanes_f64(const double *s
 
 /* With the usual numbers of lanes as constants. */
 #define DEFINE_PACK_TRANSPOSED(T, s, LANES, REST)                                                                                 \
-    static void pack_transposed_##s(const T *src, int64_t lane_stride, int64_t lanes, int64_t k, int64_t width, T *dst) {         \
+    static inline void pack_transposed_##s(const T *src, int64_t lane_stride, int64_t lanes, int64_t k, int64_t width, T *dst) {         \
         for (int64_t l = 0; l < width && l < lanes; l += LANES) {                                                                 \
             const int in = clip(lanes - l, LANES), out = clip(width - l, LANES);                                                  \
             if (in == LANES) pack_lanes_##s(src + l * lane_stride, lane_stride, LANES, LANES, k, width, dst + l);                 \

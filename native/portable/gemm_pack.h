@@ -4,7 +4,7 @@
 
 /* Rows of 8 k at a time, so that a transposing read stays in a few cache lines per lane. */
 #define DEFINE_PACK(T, name)                                                                                                    \
-    static void name(const void *source, int64_t lane_stride, int64_t k_stride, int64_t lanes, int64_t k, int64_t width, void *to) { \
+    static inline void name(const void *source, int64_t lane_stride, int64_t k_stride, int64_t lanes, int64_t k, int64_t width, void *to) { \
         enum { STEP = 8 };                                                                                                      \
         const T *src = source;                                                                                                  \
         T *dst = to;                                                                                                            \

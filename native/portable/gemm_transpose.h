@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) void transpose_f64(v_f64 r[2]) {
             }                                                                                                                        \
         }                                                                                                                            \
     }                                                                                                                                \
-    static void pack_transposed_##s(const T *src, int64_t lane_stride, int64_t lanes, int64_t k, int64_t width, T *dst) {            \
+    static inline void pack_transposed_##s(const T *src, int64_t lane_stride, int64_t lanes, int64_t k, int64_t width, T *dst) {            \
         int64_t l = 0;                                                                                                               \
         for (; l + W <= lanes; l += W) pack_lanes_##s(src + l * lane_stride, lane_stride, W, k, width, dst + l);                     \
         if (l == lanes) return;                                                                                                      \
@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) void transpose_f64(v_f64 r[2]) {
                 memcpy(dst + p * k * width + q * width, src + q * k_stride + p * width, (size_t)width * sizeof(T));                  \
         }                                                                                                                            \
     }                                                                                                                                \
-    static void pack_rows_##s(const T *src, int64_t k_stride, int64_t panels, int64_t k, int64_t width, T *dst) {                    \
+    static inline void pack_rows_##s(const T *src, int64_t k_stride, int64_t panels, int64_t k, int64_t width, T *dst) {                    \
         if (width == GEMM_MR) copy_rows_##s(src, k_stride, panels, k, GEMM_MR, dst);                                                 \
         else copy_rows_##s(src, k_stride, panels, k, 2 * (W), dst);                                                                    \
     }

@@ -9,6 +9,7 @@ from spec_kinds import Spec
 
 from .arranging import ARRANGING
 from .attention import ATTENTION
+from .convolution import CONVOLUTIONS
 from .elementwise import BINARY, UNARY
 from .filling import FILLING
 from .layers import LOSSES, PRODUCTS
@@ -17,5 +18,20 @@ from .ordering import ORDERING
 from .planes import PLANES
 from .reductions import NORMS, REDUCTIONS
 
-LIST = (*UNARY, *BINARY, *REDUCTIONS, *NORMS, *LOSSES, *PRODUCTS, *ATTENTION, *PLANES, *VIEWS, *MOVES, *ARRANGING, *ORDERING, *FILLING)
+LIST = (
+    *UNARY,
+    *BINARY,
+    *REDUCTIONS,
+    *NORMS,
+    *LOSSES,
+    *PRODUCTS,
+    *CONVOLUTIONS,
+    *ATTENTION,
+    *PLANES,
+    *VIEWS,
+    *MOVES,
+    *ARRANGING,
+    *ORDERING,
+    *FILLING,
+)
 SPECS: dict[str, Spec] = {spec.name: spec for spec in LIST}
