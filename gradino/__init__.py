@@ -17,11 +17,27 @@ from gradino import factories, functions
 from gradino import linalg as linalg
 from gradino import nn as nn
 from gradino import optim as optim
+from gradino import special as special
+from gradino._core import Size
+from gradino._display import set_printoptions
 from gradino._version import __version__ as __version__
 from gradino.arena import Arena, ArenaStats, active_arena, memory_stats, permanent_arena, step_arena
 from gradino.config import get_num_threads, set_num_threads, show_config
 from gradino.devices import device
-from gradino.dtypes import bfloat16, bool_, dtype, float16, float32, float64, int32, int64, promote_types
+from gradino.dtypes import (
+    bfloat16,
+    bool_,
+    can_cast,
+    dtype,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    int32,
+    int64,
+    promote_types,
+    set_default_dtype,
+)
 from gradino.errors import (
     ArenaError,
     DeviceError,
@@ -39,6 +55,7 @@ from gradino.factories import *  # noqa: F403
 from gradino.functions import *  # noqa: F403
 from gradino.generator import Generator
 from gradino.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from gradino.layouts import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from gradino.tensor import Tensor
 
 if typing.TYPE_CHECKING:
@@ -81,5 +98,9 @@ __all__ = [
     "int64", "is_autocast_available", "is_autocast_enabled", "is_grad_enabled", "linalg", "load", "load_checkpoint", "long", "memory_stats",
     "nan", "nn", "no_grad", "optim", "permanent_arena", "pi", "promote_types", "save", "save_checkpoint", "set_grad_enabled",
     "set_num_threads", "show_config", "step_arena",
+]  # fmt: skip
+__all__ += [
+    "Size", "can_cast", "channels_last", "channels_last_3d", "contiguous_format", "get_default_dtype", "layout", "memory_format",
+    "preserve_format", "set_default_dtype", "set_printoptions", "special", "strided",
 ]  # fmt: skip
 __all__ += factories.__all__ + functions.__all__

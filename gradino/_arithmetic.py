@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradino._arguments import as_float, shown, whole_number
+from gradino._arguments import as_float, shown, whole, whole_number
 from gradino._core import binary, combine, handle_of, tensor_type, unary, wrap
 from gradino._lib import lib, op_id, raise_error
-from gradino.dtypes import FLOAT_CODES, bool_
-from gradino.errors import DTypeError
+from gradino.dtypes import FLOAT_CODES
+from gradino.errors import DTypeError, InvalidValueError, ShapeError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
@@ -28,6 +28,9 @@ _FLOORDIV, _REMAINDER = op_id("floor_divide"), op_id("remainder")
 _MAXIMUM, _MINIMUM = op_id("maximum"), op_id("minimum")
 _EQ, _NE, _LT, _LE, _GT, _GE = op_id("eq"), op_id("ne"), op_id("lt"), op_id("le"), op_id("gt"), op_id("ge")
 _AND, _OR, _XOR = op_id("logical_and"), op_id("logical_or"), op_id("logical_xor")
+_BITS_AND, _BITS_OR, _BITS_XOR = op_id("bitwise_and"), op_id("bitwise_or"), op_id("bitwise_xor")
+_TRUNC = op_id("trunc")
+_POWERS = {2: _SQUARE, 0.5: _SQRT, -0.5: _RSQRT, -1: _RECIPROCAL}  # of floats, as PyTorch computes them
 _NAN = float("nan")
 
 
@@ -74,7 +77,8 @@ class Arithmetic:
         return binary(_REMAINDER, self, other, 1)
 
     def __pow__(self: Tensor, other: Any) -> Tensor:
-        return binary(_POW, self, other)
+        op = _POWERS.get(other) if isinstance(other, (int, float)) else None
+        return binary(_POW, self, other) if op is None or lib.gd_dtype_of(self._h) not in FLOAT_CODES else unary(op, self)
 
     def __rpow__(self: Tensor, other: Any) -> Tensor:
         return binary(_POW, self, other, 1)
@@ -103,17 +107,17 @@ class Arithmetic:
         return unary(_NOT, self) if code == lib.GD_BOOL else -1 - self  # two's complement
 
     def __and__(self: Tensor, other: Any) -> Tensor:
-        return binary(_AND, self, _need_bool(self, other, "&"))
+        return binary(_BITS_AND, self, other)
 
     __rand__ = __and__
 
     def __or__(self: Tensor, other: Any) -> Tensor:
-        return binary(_OR, self, _need_bool(self, other, "|"))
+        return binary(_BITS_OR, self, other)
 
     __ror__ = __or__
 
     def __xor__(self: Tensor, other: Any) -> Tensor:
-        return binary(_XOR, self, _need_bool(self, other, "^"))
+        return binary(_BITS_XOR, self, other)
 
     __rxor__ = __xor__
 
@@ -149,12 +153,27 @@ class Arithmetic:
         """``self * other``, broadcast."""
         return combine("mul", _MUL, self, other)
 
-    def div(self: Tensor, other: Any) -> Tensor:
-        """``self / other``, broadcast; integers give float32."""
-        return combine("div", _DIV, self, other)
+    def div(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """``self / other``, broadcast; integers give float32. ``rounding_mode``: ``"trunc"`` rounds the quotient towards 0,
+        ``"floor"`` towards minus infinity; integers stay integers then.
+        """
+        if rounding_mode is None:
+            return combine("div", _DIV, self, other)
+        if rounding_mode == "floor":
+            return combine("div", _FLOORDIV, self, other)
+        if rounding_mode != "trunc":
+            raise InvalidValueError(f"div: rounding_mode is {rounding_mode!r}, must be None, 'trunc' or 'floor'")
+        quotient = combine("div", _FLOORDIV, self, other)
+        if quotient.dtype.is_floating_point:
+            return unary(_TRUNC, combine("div", _DIV, self, other))
+        rest = combine("div", _REMAINDER, self, other)  # has the sign of the divisor: the floor is one too low if that of self differs
+        return quotient + (rest != 0).logical_and((self < 0) != (other < 0))
 
     def pow(self: Tensor, exponent: Any) -> Tensor:
         """``self ** exponent``, broadcast."""
+        op = _POWERS.get(exponent) if isinstance(exponent, (int, float)) else None
+        if op is not None and lib.gd_dtype_of(self._h) in FLOAT_CODES:
+            return unary(op, self)
         return combine("pow", _POW, self, exponent)
 
     def floor_divide(self: Tensor, other: Any) -> Tensor:
@@ -222,12 +241,12 @@ class Arithmetic:
         return unary(_ABS, self)
 
     def sign(self: Tensor) -> Tensor:
-        """-1, 0 or 1."""
-        return unary(_SIGN, self)
+        """-1, 0 or 1; NaN stays NaN."""
+        return self.clone() if lib.gd_dtype_of(self._h) == lib.GD_BOOL else unary(_SIGN, self)
 
     def square(self: Tensor) -> Tensor:
-        """``x * x``."""
-        return unary(_SQUARE, self)
+        """``x * x``; bools count as int64."""
+        return self.long() if lib.gd_dtype_of(self._h) == lib.GD_BOOL else unary(_SQUARE, self)
 
     def relu(self: Tensor) -> Tensor:
         """``max(x, 0)``; NaN stays NaN."""
@@ -241,9 +260,15 @@ class Arithmetic:
         """The smallest integer not below x."""
         return unary(_CEIL, self)
 
-    def round(self: Tensor) -> Tensor:
-        """The nearest integer; halves go to the even one."""
-        return unary(_ROUND, self)
+    def round(self: Tensor, *, decimals: int = 0) -> Tensor:
+        """The nearest integer; halves go to the even one. With ``decimals`` the nearest multiple of ``10 ** -decimals``, of floats."""
+        places = whole("round", "decimals", decimals)
+        if places == 0:
+            return unary(_ROUND, self)
+        if lib.gd_dtype_of(self._h) not in FLOAT_CODES:
+            raise DTypeError(f"round: decimals={places} is for floating point tensors; this one is {self.dtype}")
+        scale = 10.0 ** abs(places)
+        return unary(_ROUND, self * scale) / scale if places > 0 else unary(_ROUND, self / scale) * scale
 
     def sqrt(self: Tensor) -> Tensor:
         """The square root."""
@@ -313,16 +338,24 @@ class Arithmetic:
         return wrap(lib.gd_clamp(self._h, *(_NAN if x is None else as_float("clamp", x) for x in (min, max))))
 
     clip = clamp
+    # PyTorch's other names of the same.
+    absolute, negative, sgn = abs, neg, sign
+    multiply, divide, true_divide, subtract = mul, div, div, sub
+    greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
 
     def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
         """``self`` where ``condition`` holds, else ``other``."""
         return wrap(lib.gd_where(handle_of("where", condition), self._h, _operand(self, other)._h))
 
-    def masked_fill(self: Tensor, mask: Tensor, value: float) -> Tensor:
-        """The number ``value``, in the dtype of ``self``, where ``mask`` holds, else ``self``."""
-        d = self.dtype
+    def masked_fill(self: Tensor, mask: Tensor, value: Any) -> Tensor:
+        """``value``, a number or a tensor without dimensions, in the dtype of ``self`` where ``mask`` holds, else ``self``."""
+        d, m = self.dtype, handle_of("masked_fill", mask)
+        if isinstance(value, tensor_type()):
+            if value.ndim:
+                raise ShapeError(f"masked_fill: value has shape {value.shape}, must be a number or a tensor without dimensions")
+            return wrap(lib.gd_where(m, value.to(d)._h, self._h))
         number = lib.gd_scalar(as_float("masked_fill", value), whole_number("masked_fill", value, d), d.code)
-        return wrap(lib.gd_where(handle_of("masked_fill", mask), number, self._h))
+        return wrap(lib.gd_where(m, number, self._h))
 
 
 def _scaled(name: str, other: Any, alpha: Any) -> Any:
@@ -347,20 +380,11 @@ def _weak(like: Tensor, value: float) -> int:
     if d.is_floating_point:
         kind, whole = d.code, 0
     elif isinstance(value, float):
-        kind, whole = lib.GD_FLOAT32, 0
+        kind, whole = lib.gd_default_dtype(), 0
     else:
         kind = lib.GD_BOOL if isinstance(value, bool) else lib.GD_INT64
         whole = whole_number("a number beside a tensor", value, d)
     return int(lib.gd_scalar(as_float("a number beside a tensor", value), whole, kind)) or raise_error()
-
-
-def _need_bool(tensor: Tensor, other: Any, operator: str) -> Any:
-    """``other``; raises where one of two operands is not bool."""
-    for operand in (tensor, other):
-        kind = getattr(operand, "dtype", type(operand))
-        if kind not in (bool_, bool, np.bool_):
-            raise DTypeError(f"{operator}: for bool operands; one is {getattr(kind, '__name__', kind)}")
-    return other
 
 
 def _matrix(other: Any) -> Tensor | None:

@@ -39,7 +39,7 @@ def from_data(data: Any, dtype: Any = None) -> int:
     elif is_array:
         wanted = dtypes.from_numpy_dtype(array.dtype)
     elif array.dtype.kind == "f":
-        wanted = dtypes.float64 if doubles else dtypes.float32
+        wanted = dtypes.float64 if doubles else dtypes.get_default_dtype()
     elif array.dtype == object or array.dtype.kind not in "iub":
         wanted = dtypes.int64  # refused below
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -68,7 +69,7 @@ def unary(op: int, a: Tensor) -> Tensor:
 def binary(op: int, a: Tensor, b: Any, reverse: int = 0) -> Tensor:
     """Run a binary op for an operator; ``b`` may be a number or an array. ``reverse`` puts ``b`` on the left."""
     if isinstance(b, _tensor_type):
-        handle = _gd_binary(op, a._h, b._h)
+        handle = _gd_binary(op, b._h, a._h) if reverse else _gd_binary(op, a._h, b._h)
     else:
         handle = with_number(op, a, b, reverse)
         if handle is NotImplemented:
@@ -161,10 +162,20 @@ def handle_of(op: str, value: Any) -> int:
         raise DTypeError(f"{op}: expected a Tensor, got {type(value).__name__}") from None
 
 
-def shape_of(handle: int) -> tuple[int, ...]:
+class Size(tuple[int, ...]):
+    """A shape: a tuple that knows its number of elements."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The product of the sizes."""
+        return math.prod(self)
+
+
+def shape_of(handle: int) -> Size:
     """Logical shape of a tensor."""
     out = ffi.new(_SIZES)
     rank = lib.gd_shape(handle, out)
     if rank < 0:
         raise_error()
-    return tuple(ffi.unpack(out, rank))
+    return Size(ffi.unpack(out, rank))

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradino._lib import lib
-from gradino.errors import StaleTensorError
+from gradino.errors import InvalidValueError, StaleTensorError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
 
-_THRESHOLD = 1000  # more elements than this are summarised
+_USUAL = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}  # threshold: more elements are summarised
+_PROFILES: dict[str, dict[str, Any]] = {
+    "default": _USUAL, "short": {**_USUAL, "precision": 2, "edgeitems": 2}, "full": {**_USUAL, "threshold": float("inf")},
+}  # fmt: skip
+_options: dict[str, Any] = dict(_USUAL)
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """How tensors print: digits, elements above which the middle is left out, elements at each end then, characters in a line,
+    whether numbers are written with an exponent (None: where that is shorter); ``profile`` is "default", "short" or "full".
+    """
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise InvalidValueError(f"set_printoptions: profile is {profile!r}, must be one of {', '.join(_PROFILES)}")
+        _options.update(_PROFILES[profile])
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    for name, value in given.items():
+        if value is not None:
+            if not isinstance(value, (int, float)) or value < 0:
+                raise InvalidValueError(f"set_printoptions: {name} is {value!r}, must be a number of at least 0")
+            _options[name] = value
+    _options["sci_mode"] = sci_mode
 
 
 def tensor_repr(t: Tensor) -> str:
@@ -23,7 +52,13 @@ def tensor_repr(t: Tensor) -> str:
         return f"<{error}>"
     shape, dtype = tuple(info.shape[0 : info.rank]), t.dtype
     array = _edges(t.detach(), shape)
-    text = np.array2string(array, separator=", ", prefix="tensor(", precision=4, threshold=_THRESHOLD, edgeitems=3, suppress_small=False)
+    threshold = sys.maxsize if _options["threshold"] == float("inf") else int(_options["threshold"])
+    digits, science = _options["precision"], _options["sci_mode"]
+    how: dict[str, Any] = {"formatter": {"float_kind": lambda x: np.format_float_scientific(x, digits, False)}} if science else {}
+    text = np.array2string(
+        array, separator=", ", prefix="tensor(", precision=digits, threshold=threshold, edgeitems=_options["edgeitems"],
+        max_line_width=_options["linewidth"], suppress_small=science is False, **how,
+    )  # fmt: skip
     notes = []
     if info.numel == 0 and len(shape) > 1:
         notes.append(f"size={shape}")
@@ -47,4 +82,4 @@ def _op_name(t: Tensor, op: int) -> str:
 
 
 def _edges(t: Tensor, shape: tuple[int, ...]) -> np.ndarray:
-    return t._array() if t.dtype.numpy is None or np.prod(shape, dtype=float) <= _THRESHOLD else t.numpy()
+    return t._array() if t.dtype.numpy is None or np.prod(shape, dtype=float) <= _options["threshold"] else t.numpy()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from gradino._arguments import as_float, shown, whole_number
-from gradino._arithmetic import _need_bool, _operand
+from gradino._arithmetic import _operand
 from gradino._core import binary, tensor_type
 from gradino._lib import check, lib, op_id
 from gradino.arena import step_arena
@@ -22,7 +22,8 @@ __all__ = ["InPlace"]
 
 _ADD, _SUB, _MUL, _DIV = op_id("add"), op_id("sub"), op_id("mul"), op_id("div")
 _FLOORDIV, _REMAINDER, _POW = op_id("floor_divide"), op_id("remainder"), op_id("pow")
-_AND, _OR, _XOR = op_id("logical_and"), op_id("logical_or"), op_id("logical_xor")
+_AND, _OR, _XOR = op_id("bitwise_and"), op_id("bitwise_or"), op_id("bitwise_xor")
+_LEFT, _RIGHT = op_id("bitwise_left_shift"), op_id("bitwise_right_shift")
 
 
 class InPlace:
@@ -56,13 +57,19 @@ class InPlace:
         return _in_place(_POW, self, other, "**=")
 
     def __iand__(self: Tensor, other: Any) -> Tensor:
-        return _in_place(_AND, self, _need_bool(self, other, "&="), "&=")
+        return _in_place(_AND, self, other, "&=")
 
     def __ior__(self: Tensor, other: Any) -> Tensor:
-        return _in_place(_OR, self, _need_bool(self, other, "|="), "|=")
+        return _in_place(_OR, self, other, "|=")
 
     def __ixor__(self: Tensor, other: Any) -> Tensor:
-        return _in_place(_XOR, self, _need_bool(self, other, "^="), "^=")
+        return _in_place(_XOR, self, other, "^=")
+
+    def __ilshift__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_LEFT, self, other, "<<=")
+
+    def __irshift__(self: Tensor, other: Any) -> Tensor:
+        return _in_place(_RIGHT, self, other, ">>=")
 
     def copy_(self: Tensor, source: Tensor) -> Tensor:
         """Overwrite with ``source``, broadcast and cast."""
@@ -96,10 +103,10 @@ class InPlace:
         with scratch():
             return self.copy_(_held(self, "mul_", self.detach().mul(other)))
 
-    def div_(self: Tensor, other: Any) -> Tensor:
-        """``self /= other`` in place."""
+    def div_(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """``self /= other`` in place; ``rounding_mode`` as in :meth:`div`."""
         with scratch():
-            return self.copy_(_held(self, "div_", self.detach().div(other)))
+            return self.copy_(_held(self, "div_", self.detach().div(other, rounding_mode=rounding_mode)))
 
     def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
         """Limit to [min, max]."""

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gradino._core import call, dims, handle_of, wrap
 from gradino._lib import lib, op_id
-from gradino.dtypes import float16, resolve
+from gradino.dtypes import HALVES, get_default_dtype, resolve
 from gradino.errors import DTypeError
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
 
-__all__ = ["Extremes", "Reductions"]
+__all__ = ["Extremes", "Range", "Reductions"]
 
-_SUM, _MEAN, _PROD, _VAR, _SQRT = op_id("sum"), op_id("mean"), op_id("prod"), op_id("var"), op_id("sqrt")
+_SUM, _MEAN, _PROD, _VAR, _STD = op_id("sum"), op_id("mean"), op_id("prod"), op_id("var"), op_id("std")
 _AMAX, _AMIN, _MAX_DIM, _MIN_DIM = op_id("amax"), op_id("amin"), op_id("max_dim"), op_id("min_dim")
 _MAXIMUM, _MINIMUM = op_id("maximum"), op_id("minimum")
 _ARGMAX, _ARGMIN, _ANY, _ALL = op_id("argmax"), op_id("argmin"), op_id("any"), op_id("all")
@@ -28,6 +28,13 @@ class Extremes(NamedTuple):
 
     values: Tensor
     indices: Tensor
+
+
+class Range(NamedTuple):
+    """What ``aminmax`` returns."""
+
+    min: Tensor
+    max: Tensor
 
 
 def _reduce(name: str, op: int, a: Tensor, dim: Any, keepdim: bool, correction: float = 0.0) -> Tensor:
@@ -71,9 +78,21 @@ class Reductions:
         a = self if dtype is None else self.to(resolve(dtype))
         return _reduce("mean", _MEAN, a, dim, keepdim)
 
-    def prod(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    def nansum(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        """The sum of all that is not NaN; of bools and integers in int64."""
+        a = self if dtype is None else self.to(resolve(dtype))
+        return _reduce("nansum", _SUM, a.masked_fill(a.isnan(), 0) if a.is_floating_point() else a, dim, keepdim)
+
+    def nanmean(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        """The mean of all that is not NaN, of a floating point tensor; NaN where there is nothing else."""
+        a = self if dtype is None else self.to(resolve(dtype))
+        if not a.is_floating_point():
+            raise DTypeError(f"nanmean: for floating point tensors; this one is {a.dtype}")
+        return a.nansum(dim, keepdim) / _reduce("nanmean", _SUM, a.isnan().logical_not(), dim, keepdim)
+
+    def prod(self: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The product; of bools and integers in int64."""
-        return _reduce("prod", _PROD, self, dim, keepdim)
+        return _reduce("prod", _PROD, self if dtype is None else self.to(resolve(dtype)), dim, keepdim)
 
     def var(
         self: Tensor,
@@ -97,11 +116,13 @@ class Reductions:
     ) -> Tensor:
         """The standard deviation, the root of ``var``."""
         dim, divisor = _correction("std", dim, unbiased, correction)
-        own = self.dtype
-        if own is not float16:
-            return wrap(lib.gd_unary(_SQRT, _reduce("std", _VAR, self, dim, keepdim, divisor)._h))
-        variance = _reduce("std", _VAR, self.float(), dim, keepdim, divisor)  # a float16 has no room for the square of 256
-        return wrap(lib.gd_unary(_SQRT, variance._h)).to(own)
+        if self.dtype in HALVES:  # so that the gradient, too, is rounded once
+            return _reduce("std", _STD, self.float(), dim, keepdim, divisor).to(self.dtype)
+        return _reduce("std", _STD, self, dim, keepdim, divisor)
+
+    def aminmax(self: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Range:
+        """The smallest and the largest element as ``(min, max)``, of all or along ``dim``; ties share the gradient."""
+        return Range(_reduce("aminmax", _AMIN, self, dim, keepdim), _reduce("aminmax", _AMAX, self, dim, keepdim))
 
     def amax(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """The largest element; NaN if there is one. Ties share the gradient."""
@@ -137,7 +158,7 @@ class Reductions:
 
     def logsumexp(self: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
         """``log(sum(exp(x)))`` without overflow. Where everything is -inf its gradient is 0."""
-        return _reduce("logsumexp", _LOGSUMEXP, self, dim, keepdim)
+        return _reduce("logsumexp", _LOGSUMEXP, self if self.is_floating_point() else self.to(get_default_dtype()), dim, keepdim)
 
     def softmax(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         """``exp(x) / sum(exp(x))`` along ``dim``; NaN for a row of -inf."""

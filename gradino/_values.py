@@ -13,11 +13,18 @@ from gradino._lib import check, ffi, lib, raise_error
 from gradino.arena import owner_of, step_arena
 from gradino.dtypes import BY_CODE, FLOAT_CODES
 from gradino.errors import DTypeError, GradinoError, ShapeError
+from gradino.layouts import plain_format
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
 
 __all__ = ["Values"]
+
+_CLASSES = {
+    "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor", "int64": "LongTensor",
+    "int32": "IntTensor", "bool": "BoolTensor",
+}  # fmt: skip
+_BY_CLASS = {name: d for d, name in _CLASSES.items()}
 
 
 class Values:
@@ -147,51 +154,69 @@ class Values:
 
     # ---- other dtypes -----------------------------------------------------------------------------------
 
-    def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False) -> Tensor:
-        """This tensor with another dtype. The only device is ``"cpu"``."""
+    def to(
+        self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:  # fmt: skip
+        """This tensor with another dtype: ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(tensor)``, each with
+        ``non_blocking`` and ``copy``, by name or after them. The only device is ``"cpu"``.
+        """
+        flags = 0
         for arg in args:
             if isinstance(arg, tensor_type()):
                 dtype = arg.dtype
+            elif isinstance(arg, bool):
+                copy, flags = arg if flags else copy, flags + 1
             elif isinstance(arg, str) and arg.split(":")[0] in ("cpu", "cuda"):
                 device = arg
-            else:
+            elif arg is not None:
                 dtype = arg
         devices.need_cpu("to", device)
+        plain_format("to", memory_format)
         result = self if dtype is None else wrap(lib.gd_cast(self._h, dtypes.resolve(dtype).code))
         if result._h == self._h:
             return self.clone() if copy else self
         return result
 
-    def type(self: Tensor, dtype: Any) -> Tensor:
-        """This tensor with another dtype."""
-        return self.to(dtype)
+    def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """This tensor with another dtype, which may be named as ``"gradino.FloatTensor"``; that name of its own without one."""
+        if dtype is None:
+            return f"gradino.{_CLASSES[self.dtype.name]}"
+        return self.to(_BY_CLASS.get(dtype.rpartition(".")[2], dtype) if isinstance(dtype, str) else dtype)
 
-    def float(self: Tensor) -> Tensor:
+    def float(self: Tensor, memory_format: Any = None) -> Tensor:
         """As float32."""
+        plain_format("float", memory_format)
         return self.to(dtypes.float32)
 
-    def double(self: Tensor) -> Tensor:
+    def double(self: Tensor, memory_format: Any = None) -> Tensor:
         """As float64."""
+        plain_format("double", memory_format)
         return self.to(dtypes.float64)
 
-    def half(self: Tensor) -> Tensor:
+    def half(self: Tensor, memory_format: Any = None) -> Tensor:
         """As float16."""
+        plain_format("half", memory_format)
         return self.to(dtypes.float16)
 
-    def bfloat16(self: Tensor) -> Tensor:
+    def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
         """As bfloat16."""
+        plain_format("bfloat16", memory_format)
         return self.to(dtypes.bfloat16)
 
-    def long(self: Tensor) -> Tensor:
+    def long(self: Tensor, memory_format: Any = None) -> Tensor:
         """As int64."""
+        plain_format("long", memory_format)
         return self.to(dtypes.int64)
 
-    def int(self: Tensor) -> Tensor:
+    def int(self: Tensor, memory_format: Any = None) -> Tensor:
         """As int32."""
+        plain_format("int", memory_format)
         return self.to(dtypes.int32)
 
-    def bool(self: Tensor) -> Tensor:
+    def bool(self: Tensor, memory_format: Any = None) -> Tensor:
         """As bool: whether elements are not 0."""
+        plain_format("bool", memory_format)
         return self.to(dtypes.bool_)
 
     def type_as(self: Tensor, other: Tensor) -> Tensor:
@@ -199,6 +224,7 @@ class Values:
         handle_of("type_as", other)
         return self.to(other.dtype)
 
-    def cpu(self: Tensor) -> Tensor:
+    def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
         """This tensor."""
+        plain_format("cpu", memory_format)
         return self

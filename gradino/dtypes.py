@@ -8,7 +8,10 @@ import numpy as np
 
 from gradino.errors import DTypeError
 
-__all__ = ["dtype", "float32", "float64", "int64", "int32", "bool_", "bfloat16", "float16", "from_numpy_dtype", "promote_types", "resolve"]
+__all__ = [
+    "dtype", "float32", "float64", "int64", "int32", "bool_", "bfloat16", "float16", "can_cast", "from_numpy_dtype",
+    "get_default_dtype", "promote_types", "resolve", "set_default_dtype",
+]  # fmt: skip
 
 
 class dtype:  # noqa: N801  (PyTorch's name)
@@ -24,6 +27,16 @@ class dtype:  # noqa: N801  (PyTorch's name)
         self.numpy = None if numpy is None else np.dtype(numpy)
         self.itemsize = itemsize if self.numpy is None else self.numpy.itemsize
         self.is_floating_point = self.numpy is None or self.numpy.kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        """False: there are no complex numbers."""
+        return False
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether there are negative values: in all dtypes but bool."""
+        return self.name != "bool"
 
     def __repr__(self) -> str:
         return f"gradino.{self.name}"
@@ -63,6 +76,34 @@ def resolve(value: Any) -> dtype:
         what = repr(value) if isinstance(value, (str, type, np.dtype)) else f"a {type(value).__name__}"
         raise DTypeError(f"dtype {what} is not supported: use one of {', '.join(_BY_NAME)}")
     return found
+
+
+_default = [float32]
+
+
+def get_default_dtype() -> dtype:
+    """The dtype of floats that nothing else decides: of Python floats, factories, and integers where floats are needed."""
+    return _default[0]
+
+
+def set_default_dtype(d: Any) -> None:
+    """Choose the default dtype, a floating point one; float32 unless set."""
+    from gradino._lib import check, lib
+
+    found = resolve(d)
+    check(lib.gd_set_default_dtype(found.code))
+    _default[0] = found
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether values of one dtype may become another in place: not floats integers, nor anything but bools bools.
+
+    >>> import gradino as gd
+    >>> gd.can_cast(gd.int64, gd.float32), gd.can_cast(gd.float32, gd.int64)
+    (True, False)
+    """
+    a, b = resolve(from_), resolve(to)
+    return not (a.is_floating_point and not b.is_floating_point) and (b is not bool_ or a is bool_)
 
 
 def promote_types(type1: Any, type2: Any) -> dtype:

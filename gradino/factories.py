@@ -31,7 +31,7 @@ def _finish(t: Tensor, requires_grad: bool) -> Tensor:
 
 def _dtype(dtype: Any, device: Any) -> dtypes.dtype:
     need_cpu("factory", device)
-    return dtypes.float32 if dtype is None else dtypes.resolve(dtype)
+    return dtypes.get_default_dtype() if dtype is None else dtypes.resolve(dtype)
 
 
 def _shape(name: str, shape: tuple[Any, ...], size: Any) -> list[int]:
@@ -76,7 +76,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor filled with a number; its dtype follows the number unless given."""
     if dtype is None:
-        dtype = dtypes.resolve(type(fill_value)) if isinstance(fill_value, (bool, int)) else dtypes.float32
+        dtype = dtypes.resolve(type(fill_value)) if isinstance(fill_value, (bool, int)) else None
     shape = sizes(size if isinstance(size, (tuple, list)) else (size,), "full")
     d = _dtype(dtype, device)
     return _finish(_filled(shape, fill_value, d), requires_grad)

@@ -11,11 +11,15 @@ from gradino import _calls, _core, devices
 from gradino._arguments import entry, flag
 from gradino._arithmetic import Arithmetic
 from gradino._arranging import Arranging
+from gradino._attributes import Attributes
 from gradino._construction import from_data
-from gradino._core import handle_of, shape_of, wrap
+from gradino._core import Size, handle_of, shape_of, wrap
 from gradino._in_place import InPlace
 from gradino._lib import check, ffi, lib, op_id, raise_error
 from gradino._linear_algebra import LinearAlgebra
+from gradino._overwriting import Overwriting
+from gradino._overwriting_pairs import OverwritingPairs
+from gradino._pointwise import Pointwise
 from gradino._random import Random
 from gradino._reductions import Reductions
 from gradino._scattering import Scattering
@@ -25,6 +29,7 @@ from gradino._values import Values
 from gradino.arena import Arena
 from gradino.dtypes import BY_CODE, dtype
 from gradino.errors import DTypeError, GradinoError, ShapeError
+from gradino.layouts import plain_format
 
 __all__ = ["Tensor"]
 
@@ -47,7 +52,10 @@ class _Kept:
         lib.gd_parameter_abandon(self._h)  # a graph or a view may still need it
 
 
-class Tensor(Arithmetic, Arranging, InPlace, LinearAlgebra, Random, Reductions, Scattering, Shaping, Sorting, Values):
+class Tensor(
+    Arithmetic, Arranging, Attributes, Pointwise, InPlace, LinearAlgebra, Overwriting, OverwritingPairs, Random, Reductions,
+    Scattering, Shaping, Sorting, Values,
+):  # fmt: skip
     """An array of at most four dimensions that lives in an arena and may require gradients.
 
     ``Tensor(data)`` is ``gd.tensor(data)``. Operators, methods and their arguments are PyTorch's.
@@ -72,7 +80,7 @@ class Tensor(Arithmetic, Arranging, InPlace, LinearAlgebra, Random, Reductions, 
         return info
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Size:
         """Sizes of the dimensions."""
         return shape_of(self._h)
 
@@ -147,8 +155,9 @@ class Tensor(Arithmetic, Arranging, InPlace, LinearAlgebra, Random, Reductions, 
         pointer = lib.gd_arena_of(self._h)
         return Arena._view(pointer) if pointer != ffi.NULL else raise_error()
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether elements lie in memory in order, without gaps."""
+        plain_format("is_contiguous", memory_format)
         return bool(self._info().contiguous)
 
     def is_floating_point(self) -> bool:
@@ -312,12 +321,14 @@ class Tensor(Arithmetic, Arranging, InPlace, LinearAlgebra, Random, Reductions, 
 
     # ---- copies and dtypes ----------------------------------------------------------------------------------
 
-    def clone(self) -> Tensor:
+    def clone(self, *, memory_format: Any = None) -> Tensor:
         """A copy with its own memory; gradients flow through it."""
+        plain_format("clone", memory_format)
         return wrap(lib.gd_call(_COPY, [self._h], 1, ffi.NULL))
 
-    def contiguous(self) -> Tensor:
+    def contiguous(self, memory_format: Any = None) -> Tensor:
         """This tensor if it is contiguous, else a copy that is."""
+        plain_format("contiguous", memory_format)
         handle = lib.gd_contiguous(self._h)
         return self if handle == self._h else wrap(handle)
 

@@ -6,6 +6,17 @@
 
 /* ---- Promotion: PyTorch's rules ---------------------------------------------------------------------------- */
 
+static atomic_int default_dtype = GD_FLOAT32; /* of floats made from integers and of numbers beside them */
+
+int gd_default_dtype(void) { return atomic_load_explicit(&default_dtype, memory_order_relaxed); }
+
+gd_status gd_set_default_dtype(int dtype) {
+    if (dtype < 0 || dtype >= GD_DTYPES || !gd_is_float(dtype))
+        return gd_fail(GD_ERR_DTYPE, "set_default_dtype: the default must be a floating point dtype");
+    atomic_store(&default_dtype, dtype);
+    return GD_OK;
+}
+
 static int category(int dtype) { return dtype == GD_BOOL ? 0 : gd_is_float(dtype) ? 2 : 1; }
 
 static int wider(int a, int b) {
@@ -22,7 +33,7 @@ static int promote(const gd_node *a, const gd_node *b) {
     if (wa == wb) return wider(a->v.dtype, b->v.dtype);
     const gd_node *strong = wa > wb ? a : b, *weak = wa > wb ? b : a;
     if (category(weak->v.dtype) <= category(strong->v.dtype)) return strong->v.dtype;
-    return weight(weak) == 0 && gd_is_float(weak->v.dtype) ? GD_FLOAT32 : weak->v.dtype;
+    return weight(weak) == 0 && gd_is_float(weak->v.dtype) ? gd_default_dtype() : weak->v.dtype;
 }
 
 gd_tensor gd_cast(gd_tensor a, int dtype) {
@@ -61,7 +72,7 @@ static gd_tensor binary(int op, gd_tensor a, gd_tensor b, gd_node *na, gd_node *
         op = other;
         if (rule == gd_shape_pow || rule == gd_shape_binary_int_div) dtype = GD_INT64;
     }
-    if (rule == gd_shape_binary_float && !gd_is_float(dtype)) dtype = GD_FLOAT32;
+    if (rule == gd_shape_binary_float && !gd_is_float(dtype)) dtype = gd_default_dtype();
     if (na->v.dtype == dtype && nb->v.dtype == dtype) return gd_record(op, (gd_tensor[]){a, b}, 2, NULL, NULL);
     if (gd_number_dtype(op, dtype) != dtype && (is_number(na) || is_number(nb))) return gd_record(op, (gd_tensor[]){a, b}, 2, NULL, NULL);
     gd_start start = gd_here();
@@ -82,7 +93,7 @@ gd_tensor gd_unary(int op, gd_tensor a) {
     if (!gd_is_float(n->v.dtype)) {
         if (gd_ops[op].shape == gd_shape_unary_float) {
             gd_start start = gd_here();
-            a = gd_cast(a, GD_FLOAT32);
+            a = gd_cast(a, gd_default_dtype());
             return gd_or_return(start, a ? gd_record(op, &a, 1, NULL, NULL) : 0);
         }
         if (n->v.dtype == GD_BOOL && gd_ops[op].shape == gd_shape_unary_num) {
@@ -102,7 +113,7 @@ gd_tensor gd_binary_scalar(int op, gd_tensor a, double value, int64_t ivalue, in
     gd_node *na = is_op(op, 2) ? gd_node_of(a, gd_ops[op].name) : NULL;
     if (!na) return 0;
     /* straight into the dtype it will have, where that is clear: one cast less */
-    int dtype = category(kind) <= category(na->v.dtype) ? na->v.dtype : kind;
+    int dtype = category(kind) <= category(na->v.dtype) ? na->v.dtype : gd_is_float(kind) ? gd_default_dtype() : kind;
     if (gd_is_float(dtype) && !gd_is_float(kind)) value = (double)ivalue;
     if (dtype == GD_INT32 && ivalue != (int32_t)ivalue) {
         gd_fail(GD_ERR_VALUE, "%s: the number %lld does not fit int32", gd_ops[op].name, (long long)ivalue);
@@ -145,7 +156,7 @@ gd_tensor gd_softplus(gd_tensor a, double beta, double threshold) {
     if (!n) return 0;
     gd_attr attr = {.f = {beta, threshold}};
     gd_start start = gd_here();
-    if (!gd_is_float(n->v.dtype)) a = gd_cast(a, GD_FLOAT32);
+    if (!gd_is_float(n->v.dtype)) a = gd_cast(a, gd_default_dtype());
     return gd_or_return(start, a ? GD_RECORD(softplus, &attr, a) : 0);
 }
 

@@ -109,15 +109,20 @@ INLINE F NAME(erf)(F x) {
 
 INLINE F NAME(positive)(F x) { return PICK(LESS(x, K(0.0f)), K(-0.0f), x); }
 
-/* exp(-t^2/2) = 2^n (1 + p) for 0 <= t <= GD_GELU_END_F32; Phi(-t) is that times what it returns and *low. */
-INLINE F NAME(gelu_parts)(F t, F *low, F *p, F *n) {
-    const F half = K(-0.5f) * t, square = half * t;
-    *p = NAME(expm1_near)(NAME(exp_reduced)(square, n) + ROUNDED_AWAY(half, t, square));
+/* Phi(-t) exp(t^2/2) for 0 <= t <= GD_GELU_END_F32: what it returns and *low. */
+INLINE F NAME(mills)(F t, F *low) {
     const I i = INTERVAL(t + K(1.0f), 1.0f, 21);
     const F d = t - LOOKUP(gd_mills_table, 0, i), c = LOOKUP(gd_mills_table, 1, i);
     const F rest = PIECE(gd_mills_table, i, d) * d, ratio = c + rest;
     *low = rest - (ratio - c);
     return ratio;
+}
+
+/* exp(-t^2/2) = 2^n (1 + p) for 0 <= t <= GD_GELU_END_F32; Phi(-t) is that times what it returns and *low. */
+INLINE F NAME(gelu_parts)(F t, F *low, F *p, F *n) {
+    const F half = K(-0.5f) * t, square = half * t;
+    *p = NAME(expm1_near)(NAME(exp_reduced)(square, n) + ROUNDED_AWAY(half, t, square));
+    return NAME(mills)(t, low);
 }
 
 INLINE F NAME(gelu)(F x) {
@@ -211,6 +216,8 @@ INLINE F NAME(softplus_slope)(F x, F beta, F threshold) {
     return PICK(LESS(threshold, z), K(1.0f), NAME(sigmoid)(z));
 }
 
+#include "elementary_more.h"
+
 #undef PIECE
 #undef F
 #undef NAME
@@ -240,3 +247,9 @@ INLINE F NAME(softplus_slope)(F x, F beta, F threshold) {
 #undef DBITS
 #undef DBITS_OF
 #undef DPICK_BIT
+#undef EQUAL
+#undef WHOLE
+#undef DLEAST
+#undef DMOST
+#undef DFROM_BITS
+#undef DEXPONENT

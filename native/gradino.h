@@ -126,6 +126,9 @@ gd_tensor gd_empty(int64_t rank, const int64_t *shape, int dtype);
 gd_tensor gd_full(int64_t rank, const int64_t *shape, int dtype, double value, int64_t ivalue);
 gd_tensor gd_from_data(int64_t rank, const int64_t *shape, int dtype, const void *data); /* copies */
 gd_tensor gd_from_external(int64_t rank, const int64_t *shape, const int64_t *strides, int dtype, void *data); /* borrows */
+/* The floating point dtype that integers become where floats are needed; float32 unless set. */
+int gd_default_dtype(void);
+gd_status gd_set_default_dtype(int dtype);
 gd_tensor gd_scalar(double value, int64_t ivalue, int dtype);  /* rank 0, weak in type promotion */
 gd_tensor gd_parameter(gd_tensor value, int requires_grad);    /* copied into the permanent slabs */
 gd_status gd_parameter_free(gd_tensor parameter);              /* at once: a graph that reads it becomes stale */

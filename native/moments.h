@@ -1,4 +1,4 @@
-/* moments.h - var and logsumexp, each in one pass over memory (var of float64 in two), out of row functions that
+/* moments.h - var, std and logsumexp, each in one pass over memory (var of float64 in two), out of row functions that
  * the including file has defined: row_moments (norm_driver.h), row_max and row_exp_sum (softmax_driver.h). */
 #ifndef GRADINO_MOMENTS_H
 #define GRADINO_MOMENTS_H
@@ -20,7 +20,7 @@ static void var_join(gd_tile_part *part, const gd_tile_part *next) { part->a.f +
         *part = (gd_tile_part){.b = 0};                                                                       \
         GD_EACH_TILE_BLOCK(T) row_moments_##name(v, about, n, &part->a.f, &part->b);                          \
     }                                                                                                         \
-    static void var_##name(const gd_tiles *r, int64_t o) {                                                    \
+    static double variance_##name(const gd_tiles *r, int64_t o) {                                             \
         const char *x = gd_walk_output(&r->w, o);                                                             \
         const double count = (double)r->w.count, divisor = count - r->number;                                 \
         double mean = count > 0 ? (double)*(const T *)x : 0, squares = 0;                                     \
@@ -30,8 +30,10 @@ static void var_join(gd_tile_part *part, const gd_tile_part *next) { part->a.f +
             squares = total.b - shift * total.a.f;                                                            \
             mean += shift;                                                                                    \
         }                                                                                                     \
-        ((T *)r->out)[o] = (T)((squares < 0 ? 0 : squares) / (divisor > 0 ? divisor : 0));                    \
-    }
+        return (squares < 0 ? 0 : squares) / (divisor > 0 ? divisor : 0);                                     \
+    }                                                                                                         \
+    static void var_##name(const gd_tiles *r, int64_t o) { ((T *)r->out)[o] = (T)variance_##name(r, o); }     \
+    static void std_##name(const gd_tiles *r, int64_t o) { ((T *)r->out)[o] = (T)sqrt(variance_##name(r, o)); }
 GD_DEFINE_VAR(f32, float, 1)
 GD_DEFINE_VAR(f64, double, 2)
 
@@ -84,6 +86,14 @@ static inline void gd_var_all(const gd_args *a) {
     const bool single = a->in[0]->dtype == GD_FLOAT32;
     gd_tiles r = {.w = gd_walk_of(a->in[0], a->attr->i[0]), .out = a->out[0]->data, .number = a->attr->f[0], .join = var_join,
                   .tile = single ? var_tile_f32 : var_tile_f64, .output = single ? var_f32 : var_f64};
+    gd_tiles_all(&r);
+}
+
+/* The root is taken of the float64: a float32 has no room for the square of 1e20. */
+static inline void gd_std_all(const gd_args *a) {
+    const bool single = a->in[0]->dtype == GD_FLOAT32;
+    gd_tiles r = {.w = gd_walk_of(a->in[0], a->attr->i[0]), .out = a->out[0]->data, .number = a->attr->f[0], .join = var_join,
+                  .tile = single ? var_tile_f32 : var_tile_f64, .output = single ? std_f32 : std_f64};
     gd_tiles_all(&r);
 }
 

@@ -174,7 +174,17 @@ GD_SCALAR float gd_mantissa_f32(float x, float *e) {
 #define DBITS_OF(x, bits) memcpy(&(bits), &(x), sizeof(bits))
 #define DPICK_BIT(bits, bit, a, b) (((bits) & (bit)) ? (a) : (b))
 
+#define EQUAL(a, b) ((a) == (b))
+#define WHOLE(x) rintf(x)
+#define DLEAST(limit, x) ((x) > (limit) ? (limit) : (x))
+#define DMOST(limit, x) ((x) < (limit) ? (limit) : (x))
+#define DFROM_BITS(bits, x) memcpy(&(x), &(bits), sizeof(x))
+#define DEXPONENT(whole) ((whole) << 52) /* what adds a whole number, found in the low bits, to an exponent */
+
 #include "elementary_wide.h"
+
+GD_SCALAR float gd_log10_wide_f32(float m, float e) { return (float)gd_log10_wide_f64((double)m, (double)e); }
+GD_SCALAR float gd_pow_wide_f32(float m, float e, float y) { return (float)gd_pow_wide_f64((double)m, (double)e, (double)y); }
 
 #include "elementary.h"
 
@@ -202,6 +212,7 @@ GD_SCALAR double gd_sin_f64(double x) { return sin(x); }
 GD_SCALAR double gd_cos_f64(double x) { return cos(x); }
 
 GD_SCALAR double gd_erf_f64(double x) { return erf(x); }
+GD_SCALAR double gd_pow_f64(double x, double y) { return y == 2.0 ? x * x : pow(x, y); }
 
 GD_SCALAR double gd_sigmoid_f64(double x) {
     double e = exp(-fabs(x));

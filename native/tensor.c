@@ -241,7 +241,7 @@ static const char WRITE[] = "in-place write"; /* what messages call x[i] = v, ad
 
 gd_status gd_check_writable(gd_node *n, const char *who) {
     for (int d = 0; d < GD_DIMS; d++)
-        if (n->v.strides[d] == 0 && n->v.shape[d] > 1)
+        if (n->v.strides[d] == 0 && n->v.shape[d] > 1 && gd_numel(&n->v) > 0)
             return gd_fail(GD_ERR, "%s: the tensor of shape %s is an expanded view: several of its elements are one place in memory. Write to a .clone()", who,
                            gd_text_view(&n->v));
     if (!gd_self()->grad_enabled) return GD_OK;

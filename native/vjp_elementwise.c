@@ -165,16 +165,16 @@ RULE(remainder) {
     return GD_OK;
 }
 
-/* 1 for the winner, 1/2 each for a tie */
-static gd_tensor share(gd_tensor winner, gd_tensor tie, int dtype) {
-    return BIN(add, gd_cast(winner, dtype), TIMES(gd_cast(tie, dtype), 0.5));
+/* 1 for who does not lose, 1/2 each for a tie; 1 for both where one is NaN, as in PyTorch */
+static gd_tensor share(gd_tensor loses_or_ties, gd_tensor tie, int dtype) {
+    return BIN(add, gd_cast(U(logical_not, loses_or_ties), dtype), TIMES(gd_cast(tie, dtype), 0.5));
 }
 
 RULE(maximum) {
-    int wins = v->node->op == GD_OP_maximum ? GD_OP_gt : GD_OP_lt, dtype = gd_view_of(A)->dtype;
+    int loses = v->node->op == GD_OP_maximum ? GD_OP_le : GD_OP_ge, dtype = gd_view_of(A)->dtype;
     gd_tensor tie = BIN(eq, A, B);
-    GIVE(0, gd_sum_to(CHAIN(G, share(gd_binary(wins, A, B), tie, dtype)), A));
-    GIVE(1, gd_sum_to(CHAIN(G, share(gd_binary(wins, B, A), tie, dtype)), B));
+    GIVE(0, gd_sum_to(CHAIN(G, share(gd_binary(loses, A, B), tie, dtype)), A));
+    GIVE(1, gd_sum_to(CHAIN(G, share(gd_binary(loses, B, A), tie, dtype)), B));
     return GD_OK;
 }
 

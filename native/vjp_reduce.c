@@ -57,10 +57,11 @@ RULE(prod) {
     return gd_vjp_give(v, 0, CHAIN(gd_undo_reduce(G, A, MASK), slope));
 }
 
-/* Ties share evenly. Serves amax and amin. */
+/* Ties share evenly, and NaNs where one is the result. Serves amax and amin. */
 RULE(amax) {
     int dtype = gd_view_of(A)->dtype;
-    gd_tensor won = gd_cast(BIN(eq, A, gd_undo_reduce(Y, A, MASK)), dtype);
+    gd_tensor most = gd_undo_reduce(Y, A, MASK), nan = BIN(logical_and, U(isnan, A), U(isnan, most));
+    gd_tensor won = gd_cast(BIN(logical_or, BIN(eq, A, most), nan), dtype);
     gd_tensor winners = gd_reduce_keep(GD_OP_sum, won, MASK);
     gd_tensor slope = BIN(div, won, BIN(maximum, winners, gd_scalar(1, 1, dtype)));
     GIVE(0, CHAIN(gd_undo_reduce(G, A, MASK), slope));

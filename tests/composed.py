@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from composed_planes import PLANES
-from spec_kinds import ALL, DIMS_CASES, EXACT, NUMBERS, SUMMED, Bools, Ints, Spec, binary, case, named, ones, reduction, unary
+from composed_pointwise import COMPOSED_POINTWISE
+from spec_kinds import ALL, EXACT, NUMBERS, SUMMED, Bools, Ints, Spec, binary, case, named, ones, unary
 
 import gradino as gd
 
@@ -39,8 +40,7 @@ def _flatten(x: np.ndarray, start_dim: int = 0, end_dim: int = -1) -> np.ndarray
 
 # fmt: off
 COMPOSED = (
-    reduction("std", lambda x, dim=None, keepdim=False, correction=1: x.std(axis=dim, keepdims=keepdim, ddof=correction),
-              tuple(c for c in DIMS_CASES if 0 not in c.inputs[0]), rtol=SUMMED, atol=(1e-6, 1e-14)),
+    *COMPOSED_POINTWISE,
     _moving("stack", lambda *a, dim=0: np.stack(a, dim), case((2, 3), (2, 3)), case((3,), (3,), (3,), dim=1), case((), ()),
             case((2, 3), (2, 3), dim=-2), call=lambda m, *t, dim=0: m.stack(t, dim),
             errors=((gd.ShapeError, "differ", lambda: gd.stack([ones(2), ones(3)])), (gd.DTypeError, "non-empty", lambda: gd.stack([])),

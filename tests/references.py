@@ -298,3 +298,11 @@ def randint(n: int, dtype: str, low: int, high: int) -> np.ndarray:
 def dropout(x: np.ndarray, p: float) -> np.ndarray:
     keep = (words32(SEED, POSITION, x.size) >> np.uint64(8)) >= np.ceil(p * 2**24)
     return np.where(keep.reshape(x.shape), x * (1 / (1 - p) if p < 1 else 0), 0)
+
+
+def amin_of(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return np.min(x, axis=dim, keepdims=keepdim)
+
+
+def amax_of(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return np.max(x, axis=dim, keepdims=keepdim)

@@ -27,6 +27,10 @@ OTHER_ARGUMENTS = (
     "permute",
     "split",
     "clip",
+    "clamp_min",
+    "clamp_max",
+    "mvlgamma",
+    "polygamma",
 )  # than as a method, or in a spec
 BOTH = [s for s in (*LIST, *COMPOSED) if hasattr(gd, s.name) and hasattr(gd.Tensor, s.name) and s.name not in OTHER_ARGUMENTS]
 

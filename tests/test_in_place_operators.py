@@ -118,17 +118,17 @@ def test_what_a_dtype_can_hold_is_what_pytorch_says(own: str) -> None:
 
 
 @pytest.mark.parametrize("symbol", ["iand", "ior", "ixor", "and_", "or_", "xor"])
-def test_logical_operators_are_for_bools_only(symbol: str) -> None:
+def test_operators_on_bits(symbol: str) -> None:
     call = getattr(operator, symbol)
-    for a, b in (
-        (gd.tensor([True]), 2),
-        (gd.tensor([True]), gd.tensor([2])),
-        (gd.tensor([2]), gd.tensor([True])),
-        (gd.tensor([1.0]), True),
-    ):
-        with pytest.raises(gd.DTypeError, match="for bool operands; one is"):
+    for a, b in ((gd.tensor([1.0]), True), (gd.tensor([2]), 1.5), (gd.tensor([True]), gd.tensor([1.0]))):
+        with pytest.raises(gd.DTypeError, match="but must be an integer or bool"):
             call(a, b)
+    if symbol[0] == "i":
+        with pytest.raises(gd.DTypeError, match="cannot hold"):
+            call(gd.tensor([True]), 2)
     assert call(gd.tensor([True, False]), np.array([True, True])).dtype is gd.bool
+    assert call(gd.tensor([6, -3]), 5).tolist() == [call(6, 5), call(-3, 5)]
+    assert call(gd.tensor([6]), gd.tensor([True])).tolist() == [call(6, True)]
 
 
 def test_writes_outside_of_arenas_do_not_gather_memory() -> None:

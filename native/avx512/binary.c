@@ -2,6 +2,8 @@
  * or one value in a row. A formula is written once for both vector types t; x and y are vectors. */
 #include "elementwise.h"
 
+#include "vmath.h"
+
 #define BINARY(op, formula)                                     \
     GD_VECTOR_LOOP2(op##_ps, ps, float, values, , formula(ps))  \
     GD_VECTOR_LOOP2(op##_pd, pd, double, values, , formula(pd)) \
@@ -26,6 +28,11 @@ BINARY(div, DIV)
 BINARY(maximum, MAXIMUM)
 BINARY(minimum, MINIMUM)
 BINARY(chain, CHAIN)
+
+GD_VECTOR_LOOP2(pow_ps, ps, float, values, , gd_pow_ps512(x, y))
+void gd_pow_avx512(const gd_args *a) {
+    if (!gd_vector_elementwise2(a, pow_ps, NULL, GD_TILE_HEAVY)) gd_pow_avx2(a);
+}
 
 #define COMPARE(op, comparison)                                              \
     GD_VECTOR_LOOP2(op##_ps, ps, uint8_t, flags, , IS(ps, x, comparison, y)) \

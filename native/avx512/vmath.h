@@ -73,7 +73,24 @@ GD_VMATH __m512 gd_mantissa_ps512(__m512 x, __m512 *e) {
 #define DBITS_OF(x, bits) ((bits) = _mm512_castpd_si512(x))
 #define DPICK_BIT(bits, bit, a, b) _mm512_mask_mov_pd(b, _mm512_test_epi64_mask(bits, _mm512_set1_epi64(bit)), a)
 
+#define EQUAL(a, b) _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ)
+#define WHOLE(x) _mm512_roundscale_ps(x, GD_NEAREST)
+#define DLEAST(limit, x) _mm512_min_pd(limit, x)
+#define DMOST(limit, x) _mm512_max_pd(limit, x)
+#define DFROM_BITS(bits, x) ((x) = _mm512_castsi512_pd(bits))
+#define DEXPONENT(whole) _mm512_slli_epi64(whole, 52)
+
 #include "../elementary_wide.h"
+
+GD_VMATH __m512 gd_log10_wide_ps512(__m512 m, __m512 e) {
+    const gd_wide512 wm = gd_widen_ps512(m), we = gd_widen_ps512(e);
+    return gd_narrow_ps512(gd_log10_wide_pd512(wm.low, we.low), gd_log10_wide_pd512(wm.high, we.high));
+}
+
+GD_VMATH __m512 gd_pow_wide_ps512(__m512 m, __m512 e, __m512 y) {
+    const gd_wide512 wm = gd_widen_ps512(m), we = gd_widen_ps512(e), wy = gd_widen_ps512(y);
+    return gd_narrow_ps512(gd_pow_wide_pd512(wm.low, we.low, wy.low), gd_pow_wide_pd512(wm.high, we.high, wy.high));
+}
 
 #include "../elementary.h"
 

@@ -62,10 +62,6 @@ COMPARE(logical_xor, (x != 0) ^ (y != 0))
 
 /* ---- Powers ---------------------------------------------------------------------------------- */
 
-/* Squares are exact to the last bit and by far the most common power. */
-static inline float pow_of_f32(float x, float y) { return y == 2.0f ? x * x : powf(x, y); }
-static inline double pow_of_f64(double x, double y) { return y == 2.0 ? x * x : pow(x, y); }
-
 /* x^y by repeated squaring, wrapping; y < 0 is refused before a kernel runs. */
 static inline uint64_t pow_of_u64(uint64_t x, uint64_t y) {
     uint64_t result = 1;
@@ -74,50 +70,7 @@ static inline uint64_t pow_of_u64(uint64_t x, uint64_t y) {
     return result;
 }
 
-BINARY(pow, GD_TILE_HEAVY, pow_of_f32(x, y), pow_of_f64(x, y), pow_of_u64((u)x, (u)y), x | !y)
-
-/* ---- Division with Python's rules: the quotient is floored, the remainder has the divisor's sign -- */
-
-/* 0 for a zero divisor, which is refused before a kernel runs. -1 would overflow with INT_MIN. */
-#define INTEGER_DIVISION(type, unsigned_type, suffix)                \
-    static inline type floor_divide_of_##suffix(type x, type y) {    \
-        if (y == 0) return 0;                                        \
-        if (y == -1) return (type)(0 - (unsigned_type)x);            \
-        const type quotient = x / y, rest = x % y;                   \
-        return quotient - (rest != 0 && (rest < 0) != (y < 0));      \
-    }                                                                \
-    static inline type remainder_of_##suffix(type x, type y) {       \
-        if (y == 0 || y == -1) return 0;                             \
-        const type rest = x % y;                                     \
-        return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest; \
-    }
-INTEGER_DIVISION(int64_t, uint64_t, i64)
-INTEGER_DIVISION(int32_t, uint32_t, i32)
-
-/* As NumPy: from the exact remainder, so that x is near floor_divide(x, y) * y + remainder(x, y).
- * A zero remainder takes the divisor's sign, a zero quotient that of x / y. */
-#define FLOAT_DIVISION(type, suffix, f)                                                    \
-    static inline type remainder_of_##suffix(type x, type y) {                             \
-        const type rest = fmod##f(x, y);                                                   \
-        if (rest == 0) return copysign##f(0, y);                                           \
-        return (rest < 0) != (y < 0) ? rest + y : rest;                                    \
-    }                                                                                      \
-    static inline type floor_divide_of_##suffix(type x, type y) {                          \
-        if (y == 0) return x / y;                                                          \
-        const type rest = fmod##f(x, y);                                                   \
-        const type quotient = (x - rest) / y - (type)(rest != 0 && (rest < 0) != (y < 0)); \
-        if (quotient == 0) return copysign##f(0, x / y);                                   \
-        const type whole = floor##f(quotient);                                             \
-        return quotient - whole > (type)0.5 ? whole + 1 : whole;                           \
-    }
-FLOAT_DIVISION(float, f32, f)
-FLOAT_DIVISION(double, f64, )
-
-/* The element type chooses the function, so that one expression serves two loops. */
-#define FLOOR_DIVIDE_INTEGER _Generic(x, int64_t: floor_divide_of_i64, int32_t: floor_divide_of_i32)(x, y)
-#define REMAINDER_INTEGER _Generic(x, int64_t: remainder_of_i64, int32_t: remainder_of_i32)(x, y)
-BINARY(floor_divide, GD_TILE_HEAVY, floor_divide_of_f32(x, y), floor_divide_of_f64(x, y), FLOOR_DIVIDE_INTEGER, x & y)
-BINARY(remainder, GD_TILE_HEAVY, remainder_of_f32(x, y), remainder_of_f64(x, y), REMAINDER_INTEGER, x & !y)
+BINARY(pow, GD_TILE_HEAVY, gd_pow_f32(x, y), gd_pow_f64(x, y), pow_of_u64((u)x, (u)y), x | !y)
 
 /* ---- Where ----------------------------------------------------------------------------------- */
 

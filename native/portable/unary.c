@@ -34,11 +34,12 @@
 
 UNARY_NUM(neg, -x, -x, 0 - (u)x, x)
 UNARY_NUM(abs, fabsf(x), fabs(x), x < 0 ? 0 - (u)x : (u)x, x)
-UNARY_NUM(sign, x == x ? (float)((x > 0) - (x < 0)) : x, x == x ? (double)((x > 0) - (x < 0)) : x, (x > 0) - (x < 0), x)
+UNARY_NUM(sign, (float)((x > 0) - (x < 0)), (double)((x > 0) - (x < 0)), (x > 0) - (x < 0), x) /* 0 of NaN, as PyTorch */
 UNARY_NUM(square, x * x, x * x, (u)x * (u)x, x)
 UNARY_NUM(floor, floorf(x), floor(x), (u)x, x)
 UNARY_NUM(ceil, ceilf(x), ceil(x), (u)x, x)
 UNARY_NUM(round, rintf(x), rint(x), (u)x, x)
+UNARY_NUM(trunc, truncf(x), trunc(x), (u)x, x)
 
 UNARY_FLOAT(sqrt, GD_TILE_LIGHT, sqrtf(x), sqrt(x))
 UNARY_FLOAT(rsqrt, GD_TILE_LIGHT, 1.0f / sqrtf(x), 1.0 / sqrt(x))
@@ -48,6 +49,11 @@ UNARY_FLOAT(expm1, GD_TILE_HEAVY, gd_expm1_f32(x), gd_expm1_f64(x))
 UNARY_FLOAT(log, GD_TILE_HEAVY, gd_log_f32(x), gd_log_f64(x))
 UNARY_FLOAT(log1p, GD_TILE_HEAVY, gd_log1p_f32(x), gd_log1p_f64(x))
 UNARY_FLOAT(log2, GD_TILE_HEAVY, gd_log2_f32(x), gd_log2_f64(x))
+UNARY_FLOAT(exp2, GD_TILE_HEAVY, gd_exp2_f32(x), exp2(x))
+UNARY_FLOAT(log10, GD_TILE_HEAVY, gd_log10_f32(x), log10(x))
+UNARY_FLOAT(sinh, GD_TILE_HEAVY, gd_sinh_f32(x), sinh(x))
+UNARY_FLOAT(cosh, GD_TILE_HEAVY, gd_cosh_f32(x), cosh(x))
+UNARY_FLOAT(erfc, GD_TILE_HEAVY, gd_erfc_f32(x), erfc(x))
 UNARY_FLOAT(erf, GD_TILE_HEAVY, gd_erf_f32(x), gd_erf_f64(x))
 
 /* Elements that are looked through for huge angles before one loop without branches does them all. */
@@ -81,6 +87,13 @@ ANGLE_LOOP(cos, 1)
 UNARY_BOOL(logical_not, x == 0)
 UNARY_BOOL(isnan, x != x)
 UNARY_BOOL(isfinite, x - x == 0)
+
+GD_LOOP1(signbit_f32, uint8_t, float, gd_bits_of_f32(x) >> 31)
+GD_LOOP1(signbit_f64, uint8_t, double, signbit(x) != 0)
+GD_LOOP1(signbit_i64, uint8_t, int64_t, x < 0)
+GD_LOOP1(signbit_i32, uint8_t, int32_t, x < 0)
+GD_LOOP1(signbit_bool, uint8_t, uint8_t, 0 * x)
+GD_ELEMENTWISE(signbit, 1, GD_TILE_LIGHT, signbit_f32, signbit_f64, signbit_i64, signbit_i32, signbit_bool)
 
 /* ---- Activations: forward, and slope from the output y ------------------------------------- */
 

@@ -16,11 +16,13 @@ from .layers import LOSSES, PRODUCTS
 from .moves import MOVES, VIEWS
 from .ordering import ORDERING
 from .planes import PLANES
+from .pointwise import POINTWISE
 from .reductions import NORMS, REDUCTIONS
 
 LIST = (
     *UNARY,
     *BINARY,
+    *POINTWISE,
     *REDUCTIONS,
     *NORMS,
     *LOSSES,

@@ -60,6 +60,8 @@ REDUCTIONS = (
               large=(case((4000, 40), dim=1), case((40, 4000), dim=0))),
     reduction("var", lambda x, dim=None, keepdim=False, correction=1: x.var(axis=dim, keepdims=keepdim, ddof=correction),
               (*DIMS_CASES, case((3, 4), correction=0), case((3, 4), dim=1, correction=2)), rtol=SUMMED, atol=(1e-12, 1e-28)),
+    reduction("std", lambda x, dim=None, keepdim=False, correction=1: x.std(axis=dim, keepdims=keepdim, ddof=correction),
+              tuple(c for c in DIMS_CASES if 0 not in c.inputs[0]), rtol=SUMMED, atol=(1e-6, 1e-14)),
     *(reduction(name, _along(f), empty=(), dtypes=ALL, rtol=EXACT) for name, f in (("amax", np.max), ("amin", np.min))),
     *(Spec(name=name, python=f"Tensor.{name[:3]}", dtypes=ALL, rtol=EXACT, out=("same", "int64"), call=named(name[:3]),
            ref=lambda x, dim, keepdim=False, f=f, a=a: (f(x, axis=dim, keepdims=keepdim), a(x, axis=dim, keepdims=keepdim)),
