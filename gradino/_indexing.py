@@ -56,7 +56,7 @@ def set_(a: Tensor, index: Any, value: Any) -> None:
 
 def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Leading dimensions of size 1 that the target lacks are dropped, as in NumPy."""
-    own = value.shape
+    own: tuple[int, ...] = value.shape
     while len(own) > len(shape) and own[0] == 1:
         value, own = value.squeeze(0), own[1:]
     if len(own) > len(shape):

@@ -160,10 +160,10 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
         at, d = _rank_and_dtype(x)
         mine = found[at]
         found[at] = d if mine is None else promote_types(mine, d)
-    strong = None
-    for d in found:
-        if d is not None and (strong is None or _category(d) > _category(strong)):
-            strong = d if strong is None else promote_types(strong, d)
+    strong: dtype | None = None
+    for one in found:
+        if one is not None and (strong is None or _category(one) > _category(strong)):
+            strong = one if strong is None else promote_types(strong, one)
     return bool_ if strong is None else strong
 
 
