@@ -124,7 +124,7 @@ def write(model: GPT, alphabet: str, characters: int, temperature: float) -> str
 def main(words: list[str] | None = None) -> None:
     """Train, judge, write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--data", type=Path, default=argparse.SUPPRESS, help="UTF-8 text to learn from")
+    parser.add_argument("--data", type=Path, default=argparse.SUPPRESS, help="UTF-8 text (default: Shakespeare or the reference)")
     sizes = {
         "steps": (600, "training steps"),
         "batch": (12, "windows in one step"),

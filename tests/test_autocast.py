@@ -213,3 +213,15 @@ def test_attention_gives_halves_too() -> None:
     with gd.autocast("cpu"):
         assert F.scaled_dot_product_attention(q, q.bfloat16(), q).dtype is gd.bfloat16
         assert F.scaled_dot_product_attention(q, q, q, gd.zeros(5, 5)).dtype is gd.bfloat16
+
+
+def test_convolutions_of_both_kinds_give_halves() -> None:
+    x, w = gd.randn(2, 3, 5, 5), gd.randn(4, 3, 3, 3)
+    with gd.autocast("cpu"):
+        assert F.conv2d(x, w, gd.zeros(4)).dtype is gd.bfloat16
+        assert F.conv_transpose2d(gd.randn(2, 4, 5, 5), w, gd.zeros(3)).dtype is gd.bfloat16
+        assert F.conv1d(x[0], w[:, :, 0]).dtype is gd.bfloat16
+    layer = nn.Conv2d(3, 4, 3)
+    with gd.autocast("cpu"):
+        layer(x).float().sum().backward()
+    assert layer.weight.grad.dtype is gd.float32

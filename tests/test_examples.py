@@ -123,7 +123,7 @@ def test_char_lstm_says_what_is_wrong_with_the_text(tmp_path: Path, content: byt
     assert said.startswith("char_lstm: ") and complaint in said and len(said.splitlines()) == 1, said
 
 
-PROGRAMS = ["char_lstm.py", "iris.py", "spiral.py", "digits_lstm.py", "mlp_digits.py", "mixed_precision.py"]
+PROGRAMS = ["char_lstm.py", "iris.py", "spiral.py", "digits_lstm.py", "mlp_digits.py", "mixed_precision.py", "gpt_char.py"]
 REFUSED = [
     ("char_lstm.py", option, word)
     for option, words in {
@@ -143,6 +143,7 @@ REFUSED = [
         "digits_lstm.py": "--epochs --hidden --seed",
         "mlp_digits.py": "--epochs --hidden --seed",
         "mixed_precision.py": "--steps --width --seed",
+        "gpt_char.py": "--steps --batch --length --width --layers --heads --write --lr --dropout --temperature --seed",
     }.items()
     for option in options.split()
 ]
@@ -293,3 +294,12 @@ def test_mixed_precision() -> None:
     losses = {name: float(loss) for name, loss, _ in found}
     assert len(losses) == 3 and max(losses.values()) < 1.1 * min(losses.values()) + 1e-3, output
     assert [int(skipped) > 0 for _, _, skipped in found] == [False, False, True], output
+
+
+def test_gpt_char(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(PANGRAM * 100, encoding="utf-8")
+    small = "--steps 120 --length 32 --width 64 --layers 2 --heads 2 --batch 8 --write 90 --temperature 0".split()
+    output = run("gpt_char.py", "--data", str(tmp_path / "text.txt"), *small)
+    (before,), (after,) = numbers(r"before: ([\d.]+) nats", output), numbers(r"after: ([\d.]+) nats", output)
+    assert before > 3 and after < 1, output
+    assert len(output.rstrip("\n").rpartition("\n\n")[2]) >= 85, output
