@@ -17,6 +17,8 @@ enum {
 
 /* Instead of a kernel's own workspace: the op runs on bfloat16 pairs. Chosen once, with the workspace. */
 static const int64_t IN_PAIRS = -1;
+/* The same: the op's own kernel takes halves. */
+static const int64_t AS_IT_IS = -2;
 
 static const gd_attr NO_ATTR;
 
@@ -121,11 +123,21 @@ static void run_tiles(void *ctx, int64_t i, int worker) {
     for (int64_t tile = i * TASK_TILES; tile < end; tile++) run_tile(t, tile);
 }
 
+/* Light ops, which would take less time than the conversions by tiles, have loops that convert in registers. */
+static bool in_registers(int op, const gd_args *a) {
+#if GD_X86
+    return gd_current_isa() == GD_ISA_AVX512 && (gd_unary_halves_avx512(op, a) || gd_binary_halves_avx512(op, a));
+#else
+    (void)op, (void)a;
+    return false;
+#endif
+}
+
 /* A tile is all of the inner dimensions, as far as there is room, and a part of the next one. */
 static void elementwise(int op, const gd_args *a) {
     tiling t = {.args = a, .kernel = gd_ops[op].kernel[gd_current_isa()], .tiles = 1};
     int64_t room = TILE;
-    if (gd_numel(a->out[0]) == 0) return;
+    if (gd_numel(a->out[0]) == 0 || in_registers(op, a)) return;
     for (int d = GD_DIMS - 1; d >= 0; d--) {
         int64_t n = a->out[0]->shape[d], pieces = n <= room ? 1 : (n + room - 1) / room;
         t.size[d] = (n + pieces - 1) / pieces;
@@ -204,8 +216,18 @@ static void multiply_pairs(int op, const gd_args *a) {
 #endif
 }
 
+/* Whether AVX-512's kernel reduces halves, which it reads once, without a copy in float32. */
+static bool reduces_halves(int op, const gd_shape_call *c) {
+    const bool reduces = op == GD_OP_sum || op == GD_OP_mean || op == GD_OP_amax || op == GD_OP_amin;
+    return GD_X86 && reduces && gd_current_isa() == GD_ISA_AVX512 && c->in[0]->v.dtype == c->out[0].dtype;
+}
+
 void gd_half_workspace(int op, gd_shape_call *c, int64_t *own) {
     if (gd_ops[op].flags & (GD_OP_HALF | GD_OP_EW | GD_OP_VIEW)) return;
+    if (reduces_halves(op, c)) {
+        *own = AS_IT_IS;
+        return;
+    }
     if (multiplies_pairs(op, c->out[0].dtype)) {
         c->workspace = pairs_workspace(op, c);
         *own = IN_PAIRS;
@@ -274,7 +296,7 @@ static void whole(int op, const gd_args *a, int64_t own_workspace) {
 
 void gd_half_run(int op, const gd_args *a, int64_t own_workspace) {
     const gd_op_row *row = &gd_ops[op];
-    if (row->flags & GD_OP_HALF) row->kernel[gd_current_isa()](a);
+    if (row->flags & GD_OP_HALF || own_workspace == AS_IT_IS) row->kernel[gd_current_isa()](a);
     else if (row->flags & GD_OP_EW) elementwise(op, a);
     else if (own_workspace == IN_PAIRS) multiply_pairs(op, a);
     else whole(op, a, own_workspace);

@@ -3,6 +3,7 @@
 #ifndef GRADINO_HALF_H
 #define GRADINO_HALF_H
 
+#include "kernel.h"
 #include "scalar.h"
 
 /* Contiguous runs of dtype GD_BFLOAT16 or GD_FLOAT16, to and from float32 (cast.c). */
@@ -11,6 +12,9 @@ typedef void gd_widen_half(float *to, const uint16_t *from, int64_t n, int dtype
 #pragma GCC visibility push(hidden)
 gd_narrow_half gd_narrow_half_portable, gd_narrow_half_avx2, gd_narrow_half_avx512;
 gd_widen_half gd_widen_half_portable, gd_widen_half_avx2, gd_widen_half_avx512;
+/* Light elementwise ops on halves all alike, in registers; false where there is no loop for the op or for the strides. */
+bool gd_unary_halves_avx512(int op, const gd_args *a);
+bool gd_binary_halves_avx512(int op, const gd_args *a);
 #pragma GCC visibility pop
 
 /* The upper half of a float32. */

@@ -156,7 +156,7 @@ static inline void gd_walk_ask(const void *x, int64_t n, int64_t bytes) {
     for (int64_t at = 0; at < n * bytes; at += 64) __builtin_prefetch((const char *)x + at, 0, 2);
 }
 
-/* Copies n elements of 1, 4 or 8 bytes, `step` elements apart, to dst. */
+/* Copies n elements of 1, 2, 4 or 8 bytes, `step` elements apart, to dst. */
 static inline void gd_walk_copy(char *dst, const char *src, int64_t step, int64_t n, int64_t bytes) {
     if (step == 1) {
         memcpy(dst, src, (size_t)(n * bytes));
@@ -164,6 +164,8 @@ static inline void gd_walk_copy(char *dst, const char *src, int64_t step, int64_
         for (int64_t k = 0; k < n; k++) memcpy(dst + 4 * k, src + 4 * k * step, 4);
     } else if (bytes == 8) {
         for (int64_t k = 0; k < n; k++) memcpy(dst + 8 * k, src + 8 * k * step, 8);
+    } else if (bytes == 2) {
+        for (int64_t k = 0; k < n; k++) memcpy(dst + 2 * k, src + 2 * k * step, 2);
     } else {
         for (int64_t k = 0; k < n; k++) dst[k] = src[k * step];
     }

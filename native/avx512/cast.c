@@ -1,23 +1,8 @@
-/* cast.c - casts between float32 and bfloat16 or float16, contiguous; all others are AVX2's.
- * The instruction for bfloat16 drops denormals, so that one is integer arithmetic. */
+/* cast.c - casts between float32 and bfloat16 or float16, contiguous; all others are AVX2's. */
 #include "../half.h"
 #include "elementwise.h"
 
 enum { LANES = 16 };
-
-static inline __m512 f32_of_bf16(__m256i h) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)); }
-
-/* As gd_bf16_of_f32 in half.h. */
-static inline __m256i bf16_of_f32(__m512 x) {
-    const __m512i bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16);
-    const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
-    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd), 16);
-    const __m512i quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
-    return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), quiet));
-}
-
-static inline __m512 f32_of_f16(__m256i h) { return _mm512_cvtph_ps(h); }
-static inline __m256i f16_of_f32(__m512 x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
 #define WIDEN(half)                                                                                         \
     static void f32_from_##half(const gd_row_span *s) {                                                     \
@@ -27,10 +12,10 @@ static inline __m256i f16_of_f32(__m512 x) { return _mm512_cvtps_ph(x, _MM_FROUN
         for (int64_t row = 0; row < s->rows; row++, o += s->row_step[0], x += s->row_step[1]) {             \
             int64_t i = 0;                                                                                  \
             for (; i + LANES <= n; i += LANES)                                                              \
-                _mm512_storeu_ps(o + i, f32_of_##half(_mm256_loadu_si256((const __m256i *)(const void *)(x + i)))); \
+                _mm512_storeu_ps(o + i, gd_f32_of_##half##512(_mm256_loadu_si256((const __m256i *)(const void *)(x + i)))); \
             if (i < n) {                                                                                    \
                 const __mmask16 lanes = GD_FIRST_LANES(ps, n - i);                                          \
-                _mm512_mask_storeu_ps(o + i, lanes, f32_of_##half(_mm256_maskz_loadu_epi16(lanes, x + i))); \
+                _mm512_mask_storeu_ps(o + i, lanes, gd_f32_of_##half##512(_mm256_maskz_loadu_epi16(lanes, x + i))); \
             }                                                                                               \
         }                                                                                                   \
     }
@@ -45,10 +30,10 @@ WIDEN(f16)
         for (int64_t row = 0; row < s->rows; row++, o += s->row_step[0], x += s->row_step[1]) {             \
             int64_t i = 0;                                                                                  \
             for (; i + LANES <= n; i += LANES)                                                              \
-                _mm256_storeu_si256((__m256i *)(void *)(o + i), half##_of_f32(_mm512_loadu_ps(x + i)));     \
+                _mm256_storeu_si256((__m256i *)(void *)(o + i), gd_##half##_of_f32512(_mm512_loadu_ps(x + i)));     \
             if (i < n) {                                                                                    \
                 const __mmask16 lanes = GD_FIRST_LANES(ps, n - i);                                          \
-                _mm256_mask_storeu_epi16(o + i, lanes, half##_of_f32(_mm512_maskz_loadu_ps(lanes, x + i))); \
+                _mm256_mask_storeu_epi16(o + i, lanes, gd_##half##_of_f32512(_mm512_maskz_loadu_ps(lanes, x + i))); \
             }                                                                                               \
         }                                                                                                   \
     }

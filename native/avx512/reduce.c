@@ -1,8 +1,12 @@
-/* reduce.c - sum, mean, amax, amin of floats for AVX-512: the folds; reduce.h walks the input with them.
+/* reduce.c - sum, mean, amax, amin of floats for AVX-512: the folds; reduce.h walks the input with them. Halves become
+ * float32 as they are loaded.
  * Lane l of a vector takes elements l, l + 16, ... of a block; columns keep a vector for each lane. */
 #include "../reduce.h"
 
 #include <immintrin.h>
+
+#include "../half.h"
+#include "halves.h"
 
 /* Elements: shorter rows are read four at a time. Of longer ones memory would see four streams, which
  * is slower than one, and one hides most of the latency by itself. */
@@ -23,6 +27,10 @@ INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : 
 INLINE __m512 load_f32(__mmask16 mask, const float *x) { return _mm512_maskz_loadu_ps(mask, x); }
 INLINE __m512d load_f64(__mmask16 mask, const double *x) { return _mm512_maskz_loadu_pd((__mmask8)mask, x); }
 INLINE __m512d load_f32_as_f64(__mmask16 mask, const float *x) { return _mm512_cvtps_pd(_mm256_maskz_loadu_ps((__mmask8)mask, x)); }
+INLINE __m512 load_bf16(__mmask16 mask, const uint16_t *x) { return gd_f32_of_bf16512(_mm256_maskz_loadu_epi16(mask, x)); }
+INLINE __m512 load_f16(__mmask16 mask, const uint16_t *x) { return gd_f32_of_f16512(_mm256_maskz_loadu_epi16(mask, x)); }
+INLINE __m512d load_bf16_as_f64(__mmask16 mask, const uint16_t *x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(load_bf16(mask & 0xff, x))); }
+INLINE __m512d load_f16_as_f64(__mmask16 mask, const uint16_t *x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(load_f16(mask & 0xff, x))); }
 
 /* Few lanes go through a buffer: what a masked store wrote cannot be read back at once. */
 INLINE void store_f32(gd_partial *out, int64_t n, __m512 v) {
@@ -120,10 +128,10 @@ INLINE __m512d min_f64(__m512d a, __m512d v) { return _mm512_mask_mov_pd(_mm512_
 
 /* 16 floats as doubles: a line of memory is read once, though it fills two vectors. */
 typedef struct pair { __m512d low, high; } pair;
-INLINE pair load_pair(__mmask16 mask, const float *x) {
-    const __m512 v = _mm512_maskz_loadu_ps(mask, x);
-    return (pair){_mm512_cvtps_pd(_mm512_castps512_ps256(v)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1))};
-}
+INLINE pair pair_of(__m512 v) { return (pair){_mm512_cvtps_pd(_mm512_castps512_ps256(v)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1))}; }
+INLINE pair load_pair(__mmask16 mask, const float *x) { return pair_of(load_f32(mask, x)); }
+INLINE pair load_pair_bf16(__mmask16 mask, const uint16_t *x) { return pair_of(load_bf16(mask, x)); }
+INLINE pair load_pair_f16(__mmask16 mask, const uint16_t *x) { return pair_of(load_f16(mask, x)); }
 INLINE pair add_pair(pair a, pair v) { return (pair){_mm512_add_pd(a.low, v.low), _mm512_add_pd(a.high, v.high)}; }
 INLINE void store_pair(gd_partial *out, int64_t n, pair v) {
     store_f64(out, n < 8 ? n : 8, v.low);
@@ -139,6 +147,16 @@ DEFINE_FOLD(amax_f32, float, __m512, 16, f32, load_f32, _mm512_set1_ps(-(float)I
 DEFINE_FOLD(amax_f64, double, __m512d, 8, f64, load_f64, _mm512_set1_pd(-INF), max_f64, break;)
 DEFINE_FOLD(amin_f32, float, __m512, 16, f32, load_f32, _mm512_set1_ps((float)INF), min_f32, break;)
 DEFINE_FOLD(amin_f64, double, __m512d, 8, f64, load_f64, _mm512_set1_pd(INF), min_f64, break;)
+#define HALF_FOLDS(half)                                                                                                         \
+    DEFINE_FOLD(sum_##half, uint16_t, __m512, 16, f32, load_##half, _mm512_setzero_ps(), add_f32, break;)                        \
+    DEFINE_ROWS(mean_##half, uint16_t, __m512d, 8, f64, load_##half##_as_f64, _mm512_setzero_pd(), add_f64, break;)              \
+    DEFINE_COLUMNS(mean_##half, uint16_t, pair, 8, 16, pair, load_pair_##half, ((pair){_mm512_setzero_pd(), _mm512_setzero_pd()}), add_pair) \
+    DEFINE_FOLD(amax_##half, uint16_t, __m512, 16, f32, load_##half, _mm512_set1_ps(-(float)INF), max_f32, break;)               \
+    DEFINE_FOLD(amin_##half, uint16_t, __m512, 16, f32, load_##half, _mm512_set1_ps((float)INF), min_f32, break;)                \
+    GD_DEFINE_FINISH(half, uint16_t, gd_##half##_of_f32((float)p[k].f))                                                          \
+    GD_DEFINE_FINISH(mean_##half, uint16_t, gd_##half##_of_f32((float)(p[k].f / (double)count)))
+HALF_FOLDS(bf16)
+HALF_FOLDS(f16)
 
 GD_DEFINE_JOIN(add, double, f, GD_ADD)
 GD_DEFINE_JOIN(max, double, f, GD_MAX)
@@ -148,17 +166,19 @@ GD_DEFINE_FINISH(f64, double, p[k].f)
 GD_DEFINE_FINISH(mean_f32, float, p[k].f / (double)count)
 GD_DEFINE_FINISH(mean_f64, double, p[k].f / (double)count)
 
-#define DEFINE_KERNEL(op, fold_f32, fold_f64, joiner, finish_of_f32, finish_of_f64, nothing)                  \
+#define DEFINE_KERNEL(op, fold_f32, fold_f64, joiner, finish, nothing)                                        \
     void gd_##op##_avx512(const gd_args *a) {                                                                 \
-        static const gd_fold folds[] = {                                                                      \
-            [GD_FLOAT32] = {4, fold_f32##_rows, fold_f32##_columns, join_##joiner, finish_of_f32, {.f = nothing}}, \
-            [GD_FLOAT64] = {8, fold_f64##_rows, fold_f64##_columns, join_##joiner, finish_of_f64, {.f = nothing}}, \
+        static const gd_fold folds[GD_DTYPES] = {                                                             \
+            [GD_FLOAT32] = {4, fold_f32##_rows, fold_f32##_columns, join_##joiner, finish##f32, {.f = nothing}}, \
+            [GD_FLOAT64] = {8, fold_f64##_rows, fold_f64##_columns, join_##joiner, finish##f64, {.f = nothing}}, \
+            [GD_BFLOAT16] = {2, op##_bf16_rows, op##_bf16_columns, join_##joiner, finish##bf16, {.f = nothing}}, \
+            [GD_FLOAT16] = {2, op##_f16_rows, op##_f16_columns, join_##joiner, finish##f16, {.f = nothing}},  \
         };                                                                                                    \
         const gd_view *x = a->in[0];                                                                          \
-        if (x->dtype > GD_FLOAT64) gd_##op##_avx2(a);                                                         \
+        if (!folds[x->dtype].rows) gd_##op##_avx2(a);                                                         \
         else gd_fold_all(&folds[x->dtype], x, a->attr->i[0], a->out[0]->data);                                \
     }
-DEFINE_KERNEL(sum, sum_f32, sum_f64, add, finish_f32, finish_f64, 0)
-DEFINE_KERNEL(mean, sum_f32_f64, sum_f64, add, finish_mean_f32, finish_mean_f64, 0)
-DEFINE_KERNEL(amax, amax_f32, amax_f64, max, finish_f32, finish_f64, -INF)
-DEFINE_KERNEL(amin, amin_f32, amin_f64, min, finish_f32, finish_f64, INF)
+DEFINE_KERNEL(sum, sum_f32, sum_f64, add, finish_, 0)
+DEFINE_KERNEL(mean, sum_f32_f64, sum_f64, add, finish_mean_, 0)
+DEFINE_KERNEL(amax, amax_f32, amax_f64, max, finish_, -INF)
+DEFINE_KERNEL(amin, amin_f32, amin_f64, min, finish_, INF)

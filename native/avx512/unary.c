@@ -1,5 +1,6 @@
 /* unary.c - ops with one input and the fused slopes of their gradients, float32 and float64.
  * A formula is written once for both vector types t; x is the vector, as in portable/unary.c. */
+#include "../half.h"
 #include "elementwise.h"
 
 #include "vmath.h"
@@ -7,6 +8,8 @@
 #define UNARY(op, formula)                      \
     GD_VECTOR_LOOP1(op##_ps, ps, , formula(ps)) \
     GD_VECTOR_LOOP1(op##_pd, pd, , formula(pd)) \
+    GD_VECTOR_LOOP1(op##_bf, bf, , formula(ps)) \
+    GD_VECTOR_LOOP1(op##_hf, hf, , formula(ps)) \
     GD_VECTOR_KERNEL(op, 1, GD_TILE_LIGHT)
 
 /* Elementary functions: float64 has other bits here than in the C library, so no layout leaves. */
@@ -32,6 +35,8 @@
 #define SLOPE(op, formula)                                      \
     GD_VECTOR_LOOP2(op##_ps, ps, float, values, , formula(ps))  \
     GD_VECTOR_LOOP2(op##_pd, pd, double, values, , formula(pd)) \
+    GD_VECTOR_LOOP2(op##_bf, bf, uint16_t, values, , formula(ps)) \
+    GD_VECTOR_LOOP2(op##_hf, hf, uint16_t, values, , formula(ps)) \
     GD_VECTOR_KERNEL(op, 2, GD_TILE_LIGHT)
 
 #define ONE(t) _mm512_set1_##t(1)
@@ -142,3 +147,13 @@ GD_VECTOR_KERNEL(clamp, 1, GD_TILE_LIGHT)
 GD_VECTOR_LOOP2(clamp_bwd_ps, ps, float, values, BOUNDS(ps), CLAMP_BWD(ps))
 GD_VECTOR_LOOP2(clamp_bwd_pd, pd, double, values, BOUNDS(pd), CLAMP_BWD(pd))
 GD_VECTOR_KERNEL(clamp_bwd, 2, GD_TILE_LIGHT)
+
+/* ---- Halves ---------------------------------------------------------------------------------- */
+
+#define HALVES(op) [GD_OP_##op] = {op##_bf, op##_hf}
+bool gd_unary_halves_avx512(int op, const gd_args *a) {
+    static gd_loop *const loops[GD_OPS][2] = {HALVES(neg), HALVES(abs), HALVES(sign), HALVES(square), HALVES(floor), HALVES(ceil), HALVES(round),
+                                              HALVES(sqrt), HALVES(rsqrt), HALVES(reciprocal), HALVES(relu), HALVES(relu_bwd), HALVES(tanh_bwd),
+                                              HALVES(sigmoid_bwd)};
+    return gd_vector_halves(a, loops[op]);
+}

@@ -32,6 +32,7 @@ typedef struct gd_row_span {
     int64_t step[GD_OPERANDS], row_step[GD_OPERANDS];
     int kind;
     bool stream; /* AVX-512: store past the caches */
+    bool wide;   /* AVX-512: among halves, the value that repeats is a float32 */
     const gd_attr *attr;
 } gd_row_span;
 
@@ -123,7 +124,7 @@ GD_EW_INLINE int64_t gd_walk_begin(gd_walk *w, const gd_args *a, int operands) {
     }
     gd_row_span *s = &w->span;
     s->attr = a->attr;
-    s->stream = false;
+    s->stream = s->wide = false;
     s->n = w->shape[0];
     s->rows = w->dims > 1 ? w->shape[1] : 1;
     int kind = 0;
