@@ -60,6 +60,7 @@ from gradino.tensor import Tensor
 
 if typing.TYPE_CHECKING:
     from gradino import amp as amp
+    from gradino import profiler as profiler
     from gradino import safetensors as safetensors
     from gradino import utils as utils
     from gradino.amp import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
@@ -77,7 +78,7 @@ def __getattr__(name: str) -> typing.Any:
         return getattr(importlib.import_module("gradino.serialization"), name)
     if name in _MIXED_PRECISION:
         return getattr(importlib.import_module("gradino.amp"), name)
-    if name in ("amp", "safetensors", "utils"):
+    if name in ("amp", "profiler", "safetensors", "utils"):
         return importlib.import_module(f"gradino.{name}")
     raise AttributeError(f"module 'gradino' has no attribute {name!r}")
 

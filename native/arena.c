@@ -1,6 +1,7 @@
 /* arena.c - arenas: bump allocation in reserved address space, marks and resets.
  * Every tensor is one node (a fixed-size record) in the arena's node span and its bytes in the data span. */
 #include "engine.h"
+#include "profile.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -208,6 +209,7 @@ bool gd_arena_return(gd_arena *a, gd_place place) {
     bool own = a->last_thread == gd_self() && place.top >= a->own_top && place.nodes >= a->own_nodes && epoch_left(a);
     if (own && !same) lower(a, place.top, place.nodes);
     gd_arena_unlock(a);
+    if (own && !same) gd_profile_arena(GD_PROFILE_RETURN, a);
     return own || same;
 }
 
@@ -348,6 +350,7 @@ gd_status gd_arena_reset(gd_arena *a) {
     lower(a, a->data.base, 0);
     a->resets++;
     gd_arena_unlock(a);
+    gd_profile_arena(GD_PROFILE_RESET, a);
     return GD_OK;
 }
 
@@ -361,6 +364,7 @@ gd_tensor gd_arena_mark(gd_arena *a) {
         n->op = MARK;
     }
     gd_arena_unlock(a);
+    gd_profile_arena(GD_PROFILE_MARK, a);
     return n ? n->self : 0;
 }
 
@@ -375,6 +379,7 @@ gd_status gd_arena_rewind(gd_arena *a, gd_tensor mark) {
     gd_arena_lock(a);
     lower(a, n->v.data, n - a->nodes + 1);
     gd_arena_unlock(a);
+    gd_profile_arena(GD_PROFILE_REWIND, a);
     return GD_OK;
 }
 
@@ -389,6 +394,7 @@ gd_arena_stats gd_arena_get_stats(const gd_arena *arena) {
 }
 
 const char *gd_arena_name(const gd_arena *a) { return a ? a->name : ""; }
+int gd_arena_number(const gd_arena *a) { return a ? (int)a->id : -1; }
 
 gd_arena *gd_arena_of(gd_tensor t) {
     gd_node *n = gd_node_of(t, "arena");

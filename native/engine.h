@@ -140,6 +140,7 @@ typedef struct gd_thread {
     char message[GD_MESSAGE_BYTES], warning[GD_MESSAGE_BYTES];
     char shape_text[GD_SHAPE_TEXTS][112]; /* of gd_text_shape, in turn */
     unsigned shape_next;
+    int32_t number;                 /* the system's, for profiles; 0 until it was asked for */
     struct gd_thread *prev, *next; /* in the list of all threads */
 } gd_thread;
 

@@ -92,6 +92,7 @@ gd_tensor gd_arena_mark(gd_arena *arena);     /* a place to rewind to; 0 on fail
 gd_status gd_arena_rewind(gd_arena *arena, gd_tensor mark);
 gd_arena_stats gd_arena_get_stats(const gd_arena *arena);
 const char *gd_arena_name(const gd_arena *arena);
+int gd_arena_number(const gd_arena *arena);      /* by which profiles know it */
 gd_arena *gd_arena_permanent(void);           /* holds parameters and whatever no scope claims */
 gd_arena *gd_arena_active(void);              /* this thread's */
 gd_arena *gd_arena_of(gd_tensor t);
@@ -346,6 +347,24 @@ enum {
     GD_PROBE_REGION = 7    /* parallel regions in which all threads meet, and nothing else */
 };
 double gd_probe(int kind, int64_t n, void *a, const void *b, const void *c, double *seconds);
+
+/* ---- Profile ------------------------------------------------------------------------------------ */
+/* What ran while a profile was on, in a ring of fixed size that keeps the newest events. */
+enum { GD_PROFILE_RESET = -1, GD_PROFILE_MARK = -2, GD_PROFILE_REWIND = -3, GD_PROFILE_RETURN = -4, GD_PROFILE_UPDATE = -16 };
+typedef struct gd_profile_event {
+    int64_t start, stop;         /* nanoseconds of gd_profile_clock() */
+    int64_t bytes, elements;     /* read and written; of the largest tensor */
+    int64_t shapes[4][4];        /* of the first three inputs and of the result */
+    int64_t used, made, workspace; /* bytes in use in the arena, workspace included; that the results hold; of workspace */
+    int32_t op;                  /* an op, one of the above, or GD_PROFILE_UPDATE - k for optimizer kernel k */
+    int32_t gradient_of, arena, thread; /* the op whose gradient it is a part of, or -1; number of an arena, or -1 */
+    uint8_t ranks[4], dtypes[4]; /* 0: no such tensor; else the number of dimensions + 1 */
+} gd_profile_event;
+gd_status gd_profile_start(int64_t capacity);          /* forgets what the last one noted */
+int64_t gd_profile_stop(void);                         /* events since the start, of which the newest are kept */
+int64_t gd_profile_read(gd_profile_event *out, int64_t capacity); /* oldest first; returns how many are kept */
+const char *gd_profile_name(int op);
+int64_t gd_profile_clock(void);
 
 /* cffi:end */
 

@@ -42,6 +42,14 @@ static gd_optim_kernel *const optim_kernels[][3] = {
 #undef OPTIM
 };
 
+const char *const gd_optim_names[] = {
+#define OP(name, nin, nout, shape, vjp, saves, flags, kernels)
+#define OPTIM(name, kernels) #name,
+#include "ops.def"
+#undef OP
+#undef OPTIM
+};
+
 gd_optim_kernel *gd_optim_kernel_now(gd_optim_op op) { return optim_kernels[op][gd_current_isa()]; }
 
 int gd_op_count(void) { return GD_OPS; }

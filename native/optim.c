@@ -1,6 +1,7 @@
 /* optim.c - optimizers: which parameters, which settings, how many updates; the arithmetic is in the
  * optimizer kernels. Neighbours in the slab that are at the same step are updated as one run. */
 #include "engine.h"
+#include "profile.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -185,8 +186,10 @@ static void update(const gd_optimizer *o, const gd_hyper *h, const gd_param *p, 
                        .maximize = h->maximize != 0, .centered = h->centered != 0, .first_step = first};
     a.decoupled_decay = o->kind == GD_ADAMW || o->kind == GD_LION || ((o->kind == GD_NADAM || o->kind == GD_RADAM) && h->decoupled);
     set_rates(o, h, step, mu_product, &a);
+    const int64_t began = gd_profile_began();
     if (gd_is_half(a.dtype)) gd_half_optim(ops[o->kind], &a);
     else gd_optim_kernel_now(ops[o->kind])(&a);
+    if (__builtin_expect(began != 0, 0)) gd_profile_update(ops[o->kind], &a, began);
 }
 
 /* Counts an update of an entry. */

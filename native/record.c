@@ -1,17 +1,20 @@
 /* record.c - running an op: shape rule, memory, kernel, and the graph node that remembers it. */
 #include "cpu.h"
 #include "kept.h"
+#include "profile.h"
 #include "recycle.h"
 #include "thread.h"
 
 void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int nout, const gd_attr *attr) {
     static const gd_attr none;
     gd_args args = {.in = in, .out = out, .attr = attr ? attr : &none, .nin = nin, .nout = nout};
+    const int64_t began = gd_profile_began();
     bool halves = false;
     for (int k = 0; k < nin; k++) halves |= gd_is_half(in[k]->dtype);
     for (int k = 0; k < nout; k++) halves |= gd_is_half(out[k]->dtype);
     if (halves) gd_half_run(op, &args, 0);
     else gd_ops[op].kernel[gd_current_isa()](&args);
+    if (__builtin_expect(began != 0, 0)) gd_profile_op(op, &args, NULL, 0, began);
 }
 
 void gd_copy_view(gd_view *dst, const gd_view *src) {
@@ -94,6 +97,7 @@ static void remember(gd_node *n, int op, const gd_tensor *in, gd_node *const *no
 
 static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t nin, const gd_attr *attr_in, void *dest) {
     const gd_op_row *row = &gd_ops[op];
+    const int64_t began = gd_profile_began();
     gd_attr attr;
     if (attr_in) attr = *attr_in;
     else memset(&attr, 0, sizeof attr);
@@ -137,6 +141,7 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
         gd_args args = {.in = (const gd_view *const *)nodes, .out = out_views, .attr = &attr, .workspace = workspace, .nin = (int)nin, .nout = c.nout};
         if (halves) gd_half_run(op, &args, own_workspace);
         else row->kernel[gd_current_isa()](&args);
+        if (__builtin_expect(began != 0, 0)) gd_profile_op(op, &args, a, workspace ? after - (char *)workspace : 0, began);
         if (workspace) gd_arena_drop_bytes(a, workspace, after);
     }
     if (recording) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gradino.functions._sizes import Size
+from gradino.functions._sizes import Size, per_dimension
 from gradino.nn import _pooling as F
 from gradino.nn.module import Module
 from gradino.tensor import Tensor
@@ -68,7 +68,7 @@ class _MaxUnpool(Module):
         self.padding = self._sizes("padding", padding)
 
     def _sizes(self, argument: str, value: Any) -> tuple[int, ...]:
-        return F.per_dimension(type(self).__name__, argument, value, int(type(self).__name__[-2]))
+        return per_dimension(type(self).__name__, argument, value, int(type(self).__name__[-2]))
 
     def extra_repr(self) -> str:
         """The arguments, as in PyTorch."""
@@ -98,9 +98,9 @@ class AvgPool1d(Module):
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True
     ) -> None:
         super().__init__()
-        self.kernel_size = F.per_dimension("AvgPool1d", "kernel_size", kernel_size, 1)
-        self.stride = F.per_dimension("AvgPool1d", "stride", kernel_size if stride is None else stride, 1)
-        self.padding = F.per_dimension("AvgPool1d", "padding", padding, 1)
+        self.kernel_size = per_dimension("AvgPool1d", "kernel_size", kernel_size, 1)
+        self.stride = per_dimension("AvgPool1d", "stride", kernel_size if stride is None else stride, 1)
+        self.padding = per_dimension("AvgPool1d", "padding", padding, 1)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def extra_repr(self) -> str:
