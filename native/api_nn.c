@@ -60,67 +60,6 @@ gd_tensor gd_rms_norm(gd_tensor x, int64_t rank, const int64_t *shape, gd_tensor
     return gd_record(GD_OP_rms_norm, (gd_tensor[]){x, weight}, 2, &(gd_attr){.i = {rank}, .f = {eps}}, NULL);
 }
 
-/* (N, C, ...) -> (N * ..., C) */
-static gd_tensor class_rows(gd_tensor x) {
-    gd_node *n = gd_node_of(x, "cross_entropy");
-    if (!n) return 0;
-    const int64_t *shape = gd_logical_shape(&n->v);
-    int64_t rows = shape[0], last[GD_DIMS] = {0};
-    for (int64_t d = 2; d < n->v.rank; d++) {
-        last[d - 1] = d;
-        rows *= shape[d];
-    }
-    last[n->v.rank - 1] = 1;
-    return gd_reshape(gd_permute(x, n->v.rank, last), 2, (int64_t[]){rows, shape[1]});
-}
-
-/* Logits and targets become the matrices of the op, and losses per row take the shape without classes again. */
-static gd_tensor cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing) {
-    gd_node *x = gd_node_of(logits, "cross_entropy"), *t = x ? gd_node_of(target, "cross_entropy") : NULL;
-    if (!t) return 0;
-    const int64_t *shape = gd_logical_shape(&x->v), *targets = gd_logical_shape(&t->v), rank = x->v.rank;
-    bool probabilities = gd_is_float(t->v.dtype);
-    if (rank < 1 || t->v.rank != (probabilities ? rank : rank - 1)) {
-        gd_fail(GD_ERR_SHAPE, "cross_entropy: logits are %s, target is %s: class targets lack the class dimension of the logits, probabilities have their shape",
-                gd_text_view(&x->v), gd_text_view(&t->v));
-        return 0;
-    }
-    int64_t kept[GD_DIMS], nkept = 0; /* all dimensions but that of the classes, the second (the only one of a single row) */
-    for (int64_t d = 0; d < rank; d++)
-        if (d != (rank == 1 ? 0 : 1)) kept[nkept++] = shape[d];
-    if (rank > 2 && memcmp(targets, probabilities ? shape : kept, sizeof *kept * (size_t)t->v.rank) != 0) {
-        gd_fail(GD_ERR_SHAPE, "cross_entropy: logits are %s, target is %s: they must agree outside the class dimension (the second), probabilities there too",
-                gd_text_view(&x->v), gd_text_view(&t->v));
-        return 0;
-    }
-    if (t->v.dtype == GD_INT32) target = gd_cast(target, GD_INT64);
-    if (rank == 1) {
-        logits = gd_unsqueeze(logits, 0);
-        target = gd_unsqueeze(target, 0);
-    } else if (rank > 2) {
-        logits = class_rows(logits);
-        target = probabilities ? class_rows(target) : gd_reshape(target, 1, (int64_t[]){-1});
-    }
-    if (!logits || !target) return 0;
-    gd_attr attr = {.i = {ignore_index, reduction}, .f = {label_smoothing}};
-    gd_tensor loss = gd_record(GD_OP_cross_entropy, (gd_tensor[]){logits, target, weight}, 3, &attr, NULL);
-    return !loss || reduction != 0 || rank == 2 ? loss : gd_reshape(loss, nkept, kept);
-}
-
-gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing) {
-    GD_TRY_TENSOR(gd_optional(&weight, "cross_entropy"));
-    gd_start start = gd_here();
-    return gd_or_return(start, cross_entropy(logits, target, weight, ignore_index, reduction, label_smoothing));
-}
-
-gd_tensor gd_mse_loss(gd_tensor x, gd_tensor y, int reduction) {
-    if (reduction < 0 || reduction > 2) {
-        gd_fail(GD_ERR_VALUE, "mse_loss: reduction must be none, mean or sum");
-        return 0;
-    }
-    return GD_RECORD(mse_loss, &(gd_attr){.i = {reduction}}, x, y);
-}
-
 gd_tensor gd_lstm(gd_tensor x, gd_tensor h0, gd_tensor c0, gd_tensor w_ih, gd_tensor w_hh, gd_tensor b_ih, gd_tensor b_hh, gd_tensor lengths, int reverse,
                   int batch_first) {
     gd_tensor in[] = {x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths};

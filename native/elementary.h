@@ -218,6 +218,28 @@ INLINE F NAME(softplus_slope)(F x, F beta, F threshold) {
 
 #include "elementary_more.h"
 
+/* negative (exp(inner x) - 1) up to 0, positive x above. */
+INLINE F NAME(elu)(F x, F negative, F positive, F inner) {
+    return PICK(LESS(K(0.0f), x), x * positive, negative * NAME(expm1)(x * inner));
+}
+INLINE F NAME(elu_slope)(F x, F negative, F positive, F inner) {
+    return PICK(LESS(K(0.0f), x), positive, negative * NAME(exp)(x * inner));
+}
+
+/* x tanh(softplus(x)) = x n / (n + 2) with n = e (e + 2), e = exp(x); below -110 it is -0. */
+INLINE F NAME(mish)(F x) {
+    const F e = NAME(exp)(LEAST(K(30.0f), x)), n = e * (e + K(2.0f));
+    return MOST(K(-110.0f), x) * (n / (n + K(2.0f)));
+}
+INLINE F NAME(mish_slope)(F x) {
+    const F t = MOST(K(-110.0f), LEAST(K(20.0f), x)), e = NAME(exp)(t), n = e * (e + K(2.0f)); /* above 20 it is 1 */
+    const F share = K(1.0f) / (n + K(2.0f));
+    return share * FMA(K(4.0f) * t * e, (e + K(1.0f)) * share, n);
+}
+
+/* Below -100 it is x. */
+INLINE F NAME(log_sigmoid)(F x) { return -NAME(softplus)(-x, K(1.0f), K(1.0f), K(100.0f)); }
+
 #undef PIECE
 #undef F
 #undef NAME

@@ -162,6 +162,9 @@ gd_tensor gd_binary_scalar(int op, gd_tensor a, double value, int64_t ivalue, in
 gd_tensor gd_where(gd_tensor cond, gd_tensor a, gd_tensor b);
 gd_tensor gd_clamp(gd_tensor a, double min, double max);       /* NaN: no bound */
 gd_tensor gd_softplus(gd_tensor a, double beta, double threshold);
+gd_tensor gd_leaky_relu(gd_tensor a, double slope);
+gd_tensor gd_elu(gd_tensor a, double alpha, double scale, int scaled_input); /* scale (x > 0 ? x : alpha (exp(x) - 1)); exp(x / alpha) if scaled_input */
+gd_tensor gd_hardtanh(gd_tensor a, double min, double max);                  /* clamp, without gradient at the bounds */
 gd_tensor gd_cast(gd_tensor a, int dtype);
 gd_tensor gd_reduce(int op, gd_tensor a, const int64_t *dims, int64_t ndims, int keepdim, double correction); /* ndims 0: all */
 gd_tensor gd_softmax(int op, gd_tensor a, int64_t dim);
@@ -195,7 +198,10 @@ gd_tensor gd_group_norm(gd_tensor x, int64_t groups, gd_tensor weight, gd_tensor
 gd_tensor gd_instance_norm(gd_tensor x, gd_tensor weight, gd_tensor bias, gd_tensor running_mean, gd_tensor running_var, int use_input_stats,
                            double momentum, double eps);
 gd_tensor gd_cross_entropy(gd_tensor logits, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction, double label_smoothing);
+gd_tensor gd_nll_loss(gd_tensor input, gd_tensor target, gd_tensor weight, int64_t ignore_index, int reduction);
 gd_tensor gd_mse_loss(gd_tensor x, gd_tensor y, int reduction);
+gd_tensor gd_smooth_l1_loss(gd_tensor x, gd_tensor y, int reduction, double beta, int huber); /* huber: times beta */
+gd_tensor gd_binary_cross_entropy(gd_tensor x, gd_tensor y, int reduction, int logits);       /* of probabilities x, or of logits */
 gd_tensor gd_dropout(gd_tensor x, double p, int training);
 /* softmax(scale q k^T + mask) v: q (..., H, T, D), k (..., Hk, S, D), v (..., Hk, S, E), of two to four dimensions; H is a
  * multiple of Hk. mask: bool (true: may attend) or float (added), or GD_ABSENT. before, after: how many keys on either side of

@@ -275,4 +275,18 @@ GD_SCALAR double gd_softplus_slope_f64(double x, double beta, double threshold) 
     return z > threshold ? 1.0 : gd_sigmoid_f64(z);
 }
 
+GD_SCALAR double gd_elu_f64(double x, double negative, double positive, double inner) { return x > 0.0 ? x * positive : negative * expm1(x * inner); }
+GD_SCALAR double gd_elu_slope_f64(double x, double negative, double positive, double inner) { return x > 0.0 ? positive : negative * exp(x * inner); }
+
+GD_SCALAR double gd_mish_f64(double x) {
+    double e = exp(x > 50.0 ? 50.0 : x), n = e * (e + 2.0);
+    return (x < -800.0 ? -800.0 : x) * (n / (n + 2.0));
+}
+GD_SCALAR double gd_mish_slope_f64(double x) {
+    double t = x > 50.0 ? 50.0 : x < -800.0 ? -800.0 : x, e = exp(t), n = e * (e + 2.0), share = 1.0 / (n + 2.0);
+    return share * (4.0 * t * e * ((e + 1.0) * share) + n);
+}
+
+GD_SCALAR double gd_log_sigmoid_f64(double x) { return (x < 0.0 ? x : 0.0) - log1p(exp(-fabs(x))); }
+
 #endif

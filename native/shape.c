@@ -131,6 +131,7 @@ gd_status gd_shape_unary_float(gd_shape_call *c) {
 }
 
 gd_status gd_shape_softplus(gd_shape_call *c) { return gd_shape_unary_float(c); }
+gd_status gd_shape_curve(gd_shape_call *c) { return gd_shape_unary_float(c); }
 
 gd_status gd_shape_unary_bool(gd_shape_call *c) { return gd_shape_like(c, 0, gd_in(c, 0), GD_BOOL); }
 gd_status gd_shape_copy(gd_shape_call *c) { return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype); }

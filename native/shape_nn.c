@@ -123,25 +123,6 @@ gd_status gd_shape_cross_entropy_bwd(gd_shape_call *c) {
     return gd_shape_like(c, 0, x, x->dtype);
 }
 
-gd_status gd_shape_mse_loss(gd_shape_call *c) {
-    GD_TRY(gd_shape_need_float(c, 0));
-    GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
-    if (!gd_same_shape(gd_in(c, 0), gd_in(c, 1)))
-        return gd_fail(GD_ERR_SHAPE, "mse_loss: input has shape %s and target %s: they must be equal", gd_text_view(gd_in(c, 0)), gd_text_view(gd_in(c, 1)));
-    if (c->attr->i[0] == 0) return gd_shape_like(c, 0, gd_in(c, 0), gd_in(c, 0)->dtype);
-    return gd_shape_out(c, 0, 0, NULL, gd_in(c, 0)->dtype);
-}
-
-gd_status gd_shape_mse_loss_bwd(gd_shape_call *c) {
-    const gd_view *g = gd_in(c, 0), *x = gd_in(c, 1);
-    GD_TRY(gd_shape_need_float(c, 1));
-    GD_TRY(gd_shape_need_same_dtype(c, 1, 2));
-    GD_TRY(gd_shape_need_same_dtype(c, 1, 0));
-    if (!gd_same_shape(x, gd_in(c, 2)) || (gd_numel(g) != 1 && !gd_same_shape(g, x)))
-        return gd_fail(GD_ERR_SHAPE, "mse_loss_bwd: shapes %s, %s and %s do not belong together", gd_text_view(g), gd_text_view(x), gd_text_view(gd_in(c, 2)));
-    return gd_shape_like(c, 0, x, x->dtype);
-}
-
 /* ---- Matrix products --------------------------------------------------------------------------------------------- */
 
 /* Workspace of a product whose result has this shape. The kernel takes as many outer dimensions for rows as strides

@@ -122,6 +122,14 @@ RULE(softplus_bwd) {
     return GD_OK;
 }
 
+/* leaky_relu, elu, hardtanh, hardswish, mish and log_sigmoid: the rules of their slopes are in vjp_activation.c */
+RULE(leaky_relu) { GIVE(0, GD_RECORD(leaky_relu_bwd, &v->node->attr, G, A)); return GD_OK; }
+RULE(elu) { GIVE(0, GD_RECORD(elu_bwd, &v->node->attr, G, A)); return GD_OK; }
+RULE(hardtanh) { GIVE(0, GD_RECORD(hardtanh_bwd, &v->node->attr, G, A)); return GD_OK; }
+RULE(hardswish) { GIVE(0, GD_RECORD(hardswish_bwd, NULL, G, A)); return GD_OK; }
+RULE(mish) { GIVE(0, GD_RECORD(mish_bwd, NULL, G, A)); return GD_OK; }
+RULE(log_sigmoid) { GIVE(0, GD_RECORD(log_sigmoid_bwd, NULL, G, A)); return GD_OK; }
+
 /* ---- Binary ----------------------------------------------------------------------------------------------------- */
 
 RULE(add) { GIVE(0, gd_sum_to(G, A)); GIVE(1, gd_sum_to(G, B)); return GD_OK; }

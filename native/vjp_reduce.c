@@ -165,22 +165,3 @@ RULE(cross_entropy) {
     GIVE(0, gd_record(GD_OP_cross_entropy_bwd, (gd_tensor[]){G, A, B, C, gd_output(Y, 1), gd_output(Y, 2)}, 6, &v->node->attr, NULL));
     return GD_OK;
 }
-
-RULE(mse_loss) {
-    if (!gd_vjp_needs(v, 0) && !gd_vjp_needs(v, 1)) return GD_OK;
-    gd_tensor d = GD_RECORD(mse_loss_bwd, &v->node->attr, G, A, B);
-    GIVE(0, d);
-    GIVE(1, U(neg, d));
-    return GD_OK;
-}
-
-/* r = k g (x - y) */
-RULE(mse_loss_bwd) {
-    double k = v->node->attr.i[0] == 1 ? 2 / (double)gd_numel(gd_view_of(B)) : 2;
-    GIVE(0, gd_sum_to(TIMES(BIN(mul, G, BIN(sub, B, C)), k), A));
-    if (!gd_vjp_needs(v, 1) && !gd_vjp_needs(v, 2)) return GD_OK;
-    gd_tensor d = TIMES(BIN(mul, G, A), k);
-    GIVE(1, d);
-    GIVE(2, U(neg, d));
-    return GD_OK;
-}

@@ -104,7 +104,7 @@ def test_every_op_without_attributes_has_a_function(cc: str, tmp_path: Path) -> 
         r"^OP\((\w+)\s*,\s*(\w+)\s*,\s*\d+\s*,\s*\w+\s*,\s*\w+\s*,\s*[^,]+,\s*([\w|]+)\s*,", (NATIVE / "ops.def").read_text(), re.M
     )
     wanted = {name: int(nin) for name, nin, flags in rows if "EW" in flags.split("|") and "INTERNAL" not in flags and nin in "12"}
-    for name in ("cast", "clamp", "softplus"):
+    for name in ("cast", "clamp", "elu", "hardtanh", "leaky_relu", "softplus"):
         assert wanted.pop(name) == 1
     assert len(wanted) > 35
     calls = "\n".join(f"    t = gd_{name}({', '.join('t' * nin)});" for name, nin in wanted.items())

@@ -222,9 +222,6 @@ def test_modules_equal_functions(rng: Any) -> None:
         (lambda x, t: F.cross_entropy(x, [0, 1]), gd.DTypeError, "list"),
         (lambda x, t: F.cross_entropy(x._array(), t), gd.DTypeError, "ndarray"),
         (lambda x, t: F.cross_entropy(gd.zeros(()), t), gd.ShapeError, "()"),
-        (lambda x, t: F.cross_entropy(x, t, size_average=True), ValueError, "reduction="),
-        (lambda x, t: F.mse_loss(x, gd.zeros(3)), gd.ShapeError, "(3,)"),
-        (lambda x, t: F.mse_loss(x, x.double()), gd.DTypeError, "float64"),
         (lambda x, t: F.mse_loss(x, x, reduction="average"), ValueError, "'average'"),
     ],
 )

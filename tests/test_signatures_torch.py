@@ -21,10 +21,12 @@ METHODS = [n for n, f in vars(nn.Module).items() if n[0] != "_" and callable(f) 
 OPTIMIZERS = [n for n in optim.__all__ if n[0].isupper() and n not in ("Lion", "Optimizer")]
 SCHEDULES = [n for n in optim.lr_scheduler.__all__ if n != "WarmupCosineLR"]  # that one is ours alone
 STEPS = ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"]
-BUILT_IN_CPP = ("gelu", "linear", "one_hot", "scaled_dot_product_attention", "sigmoid", "softplus", "tanh")  # without a signature there
-FUNCTIONS = [
-    n for n in F.__all__ if n not in BUILT_IN_CPP and not n.startswith("conv") and n != "rotary_embedding"
-]  # that one is ours alone
+BUILT_IN_CPP = (  # without a signature there
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "adaptive_max_pool2d", "avg_pool1d", "avg_pool2d", "cosine_similarity", "gelu",
+    "hardshrink", "linear", "logsigmoid", "max_pool1d", "max_pool2d", "one_hot", "pairwise_distance", "prelu", "scaled_dot_product_attention", "sigmoid", "softplus", "softshrink", "tanh",
+)  # fmt: skip
+OURS = ("rotary_embedding", "relu_squared", "softcap", "softmax2d", "swiglu")  # not in PyTorch
+FUNCTIONS = [n for n in F.__all__ if n not in BUILT_IN_CPP and n not in OURS and not n.startswith("conv")]
 AUTOGRAD = ["grad", "backward", "gradcheck", "gradgradcheck"]
 RNN = [n for n in rnn.__all__ if n != "PackedSequence"]
 
@@ -42,7 +44,11 @@ PAIRS: dict[str, tuple[Any, Any]] = {
 }
 RENAMED = {("autograd.gradcheck", "fn"): "func", ("autograd.gradgradcheck", "fn"): "func"}
 OURS_ALONE = {"lengths", "optimizer", "function", "convert"}
-NO_DEFAULT = {("F.softmax", "dim"), ("F.log_softmax", "dim")}  # guessing the dimension is deprecated there, an error here
+NO_DEFAULT = {
+    ("F.softmax", "dim"),
+    ("F.log_softmax", "dim"),
+    ("F.softmin", "dim"),
+}  # guessing the dimension is deprecated there, an error here
 
 
 def arguments(function: Any) -> list[inspect.Parameter]:

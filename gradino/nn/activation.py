@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gradino._arguments import probability, whole
+from gradino._arguments import flag, probability, whole
 from gradino._core import unary, wrap
 from gradino._lib import lib, op_id
 from gradino.errors import InvalidValueError
-from gradino.nn.functional import gelu, refuse_inplace, refuse_input, softplus
+from gradino.nn._checks import in_place, refuse_input
+from gradino.nn.functional import gelu, softplus
 from gradino.nn.module import Module
 from gradino.tensor import Tensor
 
@@ -20,9 +21,12 @@ class _Unary(Module):
     """A module that applies one unary op."""
 
     _op: int
+    inplace = False
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise: the result has the input's shape."""
+        if self.inplace:
+            return in_place(type(self).__name__, input, True, lambda x: unary(self._op, x))
         try:
             return unary(self._op, input)
         except AttributeError:
@@ -37,7 +41,11 @@ class ReLU(_Unary):
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
-        refuse_inplace("ReLU", inplace)
+        self.inplace = flag("ReLU", "inplace", inplace)
+
+    def extra_repr(self) -> str:
+        """Whether it works in place."""
+        return "inplace=True" if self.inplace else ""
 
 
 class Sigmoid(_Unary):
@@ -59,7 +67,11 @@ class SiLU(_Unary):
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
-        refuse_inplace("SiLU", inplace)
+        self.inplace = flag("SiLU", "inplace", inplace)
+
+    def extra_repr(self) -> str:
+        """Whether it works in place."""
+        return "inplace=True" if self.inplace else ""
 
 
 class GELU(Module):
@@ -138,17 +150,19 @@ class Dropout(Module):
     The mask is never stored: backward draws it again from the same counter.
     """
 
-    inplace = False
-
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        refuse_inplace("Dropout", inplace)
+        self.inplace = flag("Dropout", "inplace", inplace)
         self.p = probability("Dropout", "p", p)
 
     def forward(self, input: Tensor) -> Tensor:
         """The result has the input's shape; in evaluation it is the input."""
         refuse_input("Dropout", input)
-        return wrap(lib.gd_dropout(input._h, self.p, self.training)) if self.training and self.p else input
+        if not self.training or not self.p:
+            return input
+        if self.inplace:
+            return in_place("Dropout", input, True, lambda x: wrap(lib.gd_dropout(x._h, self.p, True)))
+        return wrap(lib.gd_dropout(input._h, self.p, True))
 
     def extra_repr(self) -> str:
         """The probability."""

@@ -9,11 +9,19 @@ from typing import Any
 from gradino._arguments import probability
 from gradino._core import call, unary, wrap
 from gradino._lib import lib, op_id
-from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError
+from gradino.errors import InvalidValueError
 from gradino.functions import sigmoid, tanh
 from gradino.functions.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, fold, unfold
+from gradino.nn import _activations, _class_margins, _distances, _dropouts, _embeddings, _losses
+from gradino.nn._activations import *  # noqa: F403
 from gradino.nn._attention import rotary_embedding, scaled_dot_product_attention
 from gradino.nn._channel_norms import batch_norm, group_norm, instance_norm, local_response_norm, normalize
+from gradino.nn._checks import in_place, reduction_of, refuse_input
+from gradino.nn._class_margins import *  # noqa: F403
+from gradino.nn._distances import *  # noqa: F403
+from gradino.nn._dropouts import *  # noqa: F403
+from gradino.nn._embeddings import *  # noqa: F403
+from gradino.nn._losses import *  # noqa: F403
 from gradino.nn._pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -37,8 +45,8 @@ from gradino.nn.pad import pad
 from gradino.tensor import Tensor
 
 __all__ = [
-    "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "linear", "log_softmax", "mse_loss", "one_hot", "pad", "relu",
-    "rms_norm", "sigmoid", "silu", "softmax", "softplus", "tanh",
+    "cross_entropy", "dropout", "gelu", "layer_norm", "linear", "log_softmax", "one_hot", "pad", "relu", "rms_norm",
+    "sigmoid", "silu", "softmax", "softplus", "tanh",
 ]  # fmt: skip
 __all__ += ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold", "unfold"]
 __all__ += ["rotary_embedding", "scaled_dot_product_attention"]
@@ -49,31 +57,12 @@ __all__ += [
     "adaptive_max_pool2d_with_indices", "avg_pool1d", "avg_pool2d", "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool1d_with_indices",
     "max_pool2d", "max_pool2d_with_indices", "max_unpool1d", "max_unpool2d",
 ]  # fmt: skip
+__all__ += _activations.__all__ + _class_margins.__all__ + _distances.__all__ + _dropouts.__all__ + _embeddings.__all__ + _losses.__all__
 
 _GELU = {"none": op_id("gelu"), "tanh": op_id("gelu_tanh")}
 _SILU = op_id("silu")
 _NONE = lib.GD_ABSENT
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-
-
-def _reduction(name: str, reduction: str) -> int:
-    try:
-        return _REDUCTIONS[reduction]
-    except (KeyError, TypeError):
-        raise InvalidValueError(f"{name}: reduction is {reduction!r}, must be 'none', 'mean' or 'sum'") from None
-
-
-def refuse_input(name: str, *operands: Any) -> None:
-    """Raise if an operand is not a tensor. Called when one had no handle."""
-    for operand in operands:
-        if not isinstance(operand, Tensor):
-            raise DTypeError(f"{name}: expected a Tensor, got {type(operand).__name__}")
-
-
-def refuse_inplace(name: str, inplace: bool) -> None:
-    """gradino never writes activations in place."""
-    if inplace is not False:
-        raise InvalidValueError(f"{name}: inplace=True is not supported: gradino's step arenas make it needless")
+_CODE = {"none": 0, "mean": 1, "sum": 2}
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -156,9 +145,7 @@ def cross_entropy(
     Raises:
         OutOfRangeError: for a class outside [0, C).
     """
-    if size_average is not None or reduce is not None:
-        raise InvalidValueError("cross_entropy: size_average and reduce are gone; use reduction=")
-    kind = _reduction("cross_entropy", reduction)
+    kind = _CODE[reduction_of("cross_entropy", size_average, reduce, reduction)]
     try:
         w = _NONE if weight is None else weight._h
         return call("cross_entropy", lib.gd_cross_entropy, input._h, target._h, w, ignore_index, kind, label_smoothing)
@@ -167,30 +154,19 @@ def cross_entropy(
         raise
 
 
-def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Tensor:
-    """``(input - target)^2``, averaged, summed or as it is.
-
-    Shapes: input and target equal (PyTorch broadcasts them with a warning); result a scalar, or theirs for ``"none"``.
-    """
-    if size_average is not None or reduce is not None:
-        raise InvalidValueError("mse_loss: size_average and reduce are gone; use reduction=")
-    refuse_input("mse_loss", input, target)
-    return wrap(lib.gd_mse_loss(input._h, target._h, _reduction("mse_loss", reduction)))
-
-
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability ``p`` and scales the rest by ``1/(1-p)``, in training only."""
-    refuse_inplace("dropout", inplace)
+    p = probability("dropout", "p", p)
     refuse_input("dropout", input)
-    result = wrap(lib.gd_dropout(input._h, probability("dropout", "p", p), bool(training)))
-    return input if result._h == input._h else result
+    if not training or p == 0:
+        return input
+    return in_place("dropout", input, inplace, lambda x: wrap(lib.gd_dropout(x._h, p, True)))
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(x, 0)``, elementwise; NaN stays NaN."""
-    refuse_inplace("relu", inplace)
     refuse_input("relu", input)
-    return input.relu()
+    return input.relu() if inplace is False else in_place("relu", input, inplace, lambda x: x.relu())
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -211,9 +187,8 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x sigmoid(x)``, elementwise, also known as swish; never NaN but for NaN."""
-    refuse_inplace("silu", inplace)
     refuse_input("silu", input)
-    return unary(_SILU, input)
+    return unary(_SILU, input) if inplace is False else in_place("silu", input, inplace, lambda x: unary(_SILU, x))
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -238,16 +213,3 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """int64 (...) -> int64 (..., num_classes): 1 at the class, else 0. -1: as many as the largest class needs."""
     refuse_input("one_hot", tensor)
     return call("one_hot", lib.gd_one_hot, tensor._h, num_classes)
-
-
-def embedding(input: Tensor, weight: Tensor) -> Tensor:
-    """Rows of ``weight`` (V, E) named by int64 ``input`` (...) -> (..., E).
-
-    Raises:
-        OutOfRangeError: for an index outside [0, V).
-    """
-    refuse_input("embedding", input, weight)
-    if input.numel() and input.amin().item() < 0:
-        raise OutOfRangeError(f"embedding: index {input.amin().item()} is out of range: it must be in [0, {weight.shape[0]})")
-    rows = wrap(lib.gd_index_select(weight._h, 0, input.flatten()._h))
-    return rows.reshape(*input.shape, weight.shape[1])

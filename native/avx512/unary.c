@@ -107,6 +107,7 @@ SLOPE(sigmoid_bwd, SIGMOID_BWD)
 
 /* ---- Activations whose slope is that of the input: (g, x), written g * f'(x), 0 where g is 0 ------------ */
 
+#define NEG_OF(v) _mm512_xor_ps(v, _mm512_set1_ps(-0.0f))
 #define SLOPE_F32(op, declarations, slope)                                                              \
     GD_VECTOR_LOOP2(op##_ps, ps, float, values, declarations, _mm512_maskz_mul_ps(NONZERO(ps), x, slope)) \
     void gd_##op##_avx512(const gd_args *a) {                                                           \
@@ -130,6 +131,29 @@ void gd_softplus_avx512(const gd_args *a) {
     if (!gd_vector_elementwise1(a, softplus_ps, NULL, GD_TILE_HEAVY)) gd_softplus_avx2(a);
 }
 SLOPE_F32(softplus_bwd, CURVE, gd_softplus_slope_ps512(y, beta, threshold))
+
+/* ---- elu, mish, log_sigmoid ----------------------------------------------------------------------- */
+
+UNARY_F32(mish)
+UNARY_F32(log_sigmoid)
+SLOPE_F32(mish_bwd, , gd_mish_slope_ps512(y))
+SLOPE_F32(log_sigmoid_bwd, , gd_sigmoid_ps512(NEG_OF(y)))
+
+#define ELU                                                                       \
+    const double alpha = s->attr->f[0];                                           \
+    const double scale = s->attr->f[1];                                           \
+    const double rate = s->attr->i[0] ? 1 / alpha : 1;                            \
+    const __m512 positive = _mm512_set1_ps((float)scale);                         \
+    const __m512 negative = _mm512_set1_ps((float)(alpha * scale));               \
+    const __m512 steep = _mm512_set1_ps((float)(alpha * scale * rate));           \
+    const __m512 inner = _mm512_set1_ps((float)rate);                             \
+    (void)negative;                                                               \
+    (void)steep
+GD_VECTOR_LOOP1(elu_ps, ps, ELU, gd_elu_ps512(x, negative, positive, inner))
+void gd_elu_avx512(const gd_args *a) {
+    if (!gd_vector_elementwise1(a, elu_ps, NULL, GD_TILE_HEAVY)) gd_elu_avx2(a);
+}
+SLOPE_F32(elu_bwd, ELU, gd_elu_slope_ps512(y, steep, positive, inner))
 
 /* ---- Clamp: NaN elements pass, a NaN bound is absent, the upper bound wins ------------------- */
 

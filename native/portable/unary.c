@@ -128,6 +128,45 @@ GD_LOOP2_WITH(softplus_bwd_f32, float, float, CURVE(float), SOFTPLUS_BWD(f32))
 GD_LOOP2_WITH(softplus_bwd_f64, double, double, CURVE(double), SOFTPLUS_BWD(f64))
 GD_ELEMENTWISE(softplus_bwd, 2, GD_TILE_HEAVY, softplus_bwd_f32, softplus_bwd_f64)
 
+/* ---- Activations with attributes ------------------------------------------------------------------ */
+
+#define LEAK(type) const type leak = (type)s->attr->f[0]
+GD_LOOP1_WITH(leaky_relu_f32, float, float, LEAK(float), x > 0 ? x : x * leak)
+GD_LOOP1_WITH(leaky_relu_f64, double, double, LEAK(double), x > 0 ? x : x * leak)
+GD_ELEMENTWISE(leaky_relu, 1, GD_TILE_LIGHT, leaky_relu_f32, leaky_relu_f64)
+GD_LOOP2_WITH(leaky_relu_bwd_f32, float, float, LEAK(float), y > 0 ? x : x * leak)
+GD_LOOP2_WITH(leaky_relu_bwd_f64, double, double, LEAK(double), y > 0 ? x : x * leak)
+GD_ELEMENTWISE(leaky_relu_bwd, 2, GD_TILE_LIGHT, leaky_relu_bwd_f32, leaky_relu_bwd_f64)
+
+#define ELU(type)                                                                                       \
+    const double alpha = s->attr->f[0], scale = s->attr->f[1], rate = s->attr->i[0] ? 1 / alpha : 1;    \
+    const type positive = (type)scale, negative = (type)(alpha * scale), steep = (type)(alpha * scale * rate), inner = (type)rate; \
+    (void)negative, (void)steep
+GD_LOOP1_WITH(elu_f32, float, float, ELU(float), gd_elu_f32(x, negative, positive, inner))
+GD_LOOP1_WITH(elu_f64, double, double, ELU(double), gd_elu_f64(x, negative, positive, inner))
+GD_ELEMENTWISE(elu, 1, GD_TILE_HEAVY, elu_f32, elu_f64)
+GD_LOOP2_WITH(elu_bwd_f32, float, float, ELU(float), x == 0 ? 0 : x * gd_elu_slope_f32(y, steep, positive, inner))
+GD_LOOP2_WITH(elu_bwd_f64, double, double, ELU(double), x == 0 ? 0 : x * gd_elu_slope_f64(y, steep, positive, inner))
+GD_ELEMENTWISE(elu_bwd, 2, GD_TILE_HEAVY, elu_bwd_f32, elu_bwd_f64)
+
+GATED(mish)
+UNARY_FLOAT(hardswish, GD_TILE_LIGHT, x * (x + 3 < 0 ? 0 : x + 3 > 6 ? 6 : x + 3) / 6, x * (x + 3 < 0 ? 0 : x + 3 > 6 ? 6 : x + 3) / 6)
+GD_LOOP2(hardswish_bwd_f32, float, float, y <= -3 ? 0 : y >= 3 ? x : x == 0 ? 0 : x * (y / 3 + 0.5f))
+GD_LOOP2(hardswish_bwd_f64, double, double, y <= -3 ? 0 : y >= 3 ? x : x == 0 ? 0 : x * (y / 3 + 0.5))
+GD_ELEMENTWISE(hardswish_bwd, 2, GD_TILE_LIGHT, hardswish_bwd_f32, hardswish_bwd_f64)
+UNARY_FLOAT(log_sigmoid, GD_TILE_HEAVY, gd_log_sigmoid_f32(x), gd_log_sigmoid_f64(x))
+GD_LOOP2(log_sigmoid_bwd_f32, float, float, x == 0 ? 0 : x * gd_sigmoid_f32(-y))
+GD_LOOP2(log_sigmoid_bwd_f64, double, double, x == 0 ? 0 : x * gd_sigmoid_f64(-y))
+GD_ELEMENTWISE(log_sigmoid_bwd, 2, GD_TILE_HEAVY, log_sigmoid_bwd_f32, log_sigmoid_bwd_f64)
+
+#define ENDS(type) const type low = (type)s->attr->f[0], high = (type)s->attr->f[1]
+GD_LOOP1_WITH(hardtanh_f32, float, float, ENDS(float), x < low ? low : x > high ? high : x)
+GD_LOOP1_WITH(hardtanh_f64, double, double, ENDS(double), x < low ? low : x > high ? high : x)
+GD_ELEMENTWISE(hardtanh, 1, GD_TILE_LIGHT, hardtanh_f32, hardtanh_f64)
+GD_LOOP2_WITH(hardtanh_bwd_f32, float, float, ENDS(float), ((y <= low) | (y >= high)) ? 0 : x)
+GD_LOOP2_WITH(hardtanh_bwd_f64, double, double, ENDS(double), ((y <= low) | (y >= high)) ? 0 : x)
+GD_ELEMENTWISE(hardtanh_bwd, 2, GD_TILE_LIGHT, hardtanh_bwd_f32, hardtanh_bwd_f64)
+
 /* ---- Clamp: NaN elements pass, a NaN bound is absent, the upper bound wins ------------------- */
 
 /* The bound as an integer of the range, rounded inwards by the caller. */

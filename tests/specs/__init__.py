@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from spec_kinds import Spec
 
+from .activations import ACTIVATIONS
 from .arranging import ARRANGING
 from .attention import ATTENTION
 from .convolution import CONVOLUTIONS
 from .elementwise import BINARY, UNARY
 from .filling import FILLING
 from .layers import LOSSES, PRODUCTS
+from .losses import PAIR_LOSSES
 from .moves import MOVES, VIEWS
 from .ordering import ORDERING
 from .planes import PLANES
@@ -21,11 +23,13 @@ from .reductions import NORMS, REDUCTIONS
 
 LIST = (
     *UNARY,
+    *ACTIVATIONS,
     *BINARY,
     *POINTWISE,
     *REDUCTIONS,
     *NORMS,
     *LOSSES,
+    *PAIR_LOSSES,
     *PRODUCTS,
     *CONVOLUTIONS,
     *ATTENTION,
