@@ -11,15 +11,16 @@ tensor([2., 4.])
 import math
 import typing
 
+from gradino import _environment, factories, functions
 from gradino import autograd as autograd
 from gradino import cuda as cuda
-from gradino import factories, functions
 from gradino import linalg as linalg
 from gradino import nn as nn
 from gradino import optim as optim
 from gradino import special as special
 from gradino._core import Size
 from gradino._display import set_printoptions
+from gradino._environment import *  # noqa: F403
 from gradino._version import __version__ as __version__
 from gradino.arena import Arena, ArenaStats, active_arena, memory_stats, permanent_arena, step_arena
 from gradino.config import get_num_threads, set_num_threads, show_config
@@ -60,7 +61,10 @@ from gradino.tensor import Tensor
 
 if typing.TYPE_CHECKING:
     from gradino import amp as amp
+    from gradino import backends as backends
+    from gradino import distributed as distributed
     from gradino import profiler as profiler
+    from gradino import random as random
     from gradino import safetensors as safetensors
     from gradino import utils as utils
     from gradino.amp import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
@@ -78,7 +82,7 @@ def __getattr__(name: str) -> typing.Any:
         return getattr(importlib.import_module("gradino.serialization"), name)
     if name in _MIXED_PRECISION:
         return getattr(importlib.import_module("gradino.amp"), name)
-    if name in ("amp", "profiler", "safetensors", "utils"):
+    if name in ("amp", "backends", "distributed", "profiler", "random", "safetensors", "utils"):
         return importlib.import_module(f"gradino.{name}")
     raise AttributeError(f"module 'gradino' has no attribute {name!r}")
 
@@ -104,4 +108,4 @@ __all__ += [
     "Size", "can_cast", "channels_last", "channels_last_3d", "contiguous_format", "get_default_dtype", "layout", "memory_format",
     "preserve_format", "set_default_dtype", "set_printoptions", "special", "strided",
 ]  # fmt: skip
-__all__ += factories.__all__ + functions.__all__
+__all__ += _environment.__all__ + factories.__all__ + functions.__all__

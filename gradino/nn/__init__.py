@@ -11,6 +11,7 @@ from gradino.nn.container import ModuleDict, ModuleList, Sequential
 from gradino.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from gradino.nn.dropout import *  # noqa: F403
 from gradino.nn.embedding import Embedding, EmbeddingBag
+from gradino.nn.gru import GRU, RNN, GRUCell, RNNCell
 from gradino.nn.linear import Identity, Linear
 from gradino.nn.loss import *  # noqa: F403
 from gradino.nn.module import Module
@@ -55,9 +56,9 @@ from gradino.nn.upsampling import (
 
 __all__ = [
     "Buffer", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Dropout", "Embedding",
-    "EmbeddingBag", "GELU", "Identity", "LSTM", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax", "Module", "ModuleDict", "ModuleList",
-    "Parameter", "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh", "attention", "functional", "init",
-    "utils",
+    "EmbeddingBag", "GELU", "GRU", "GRUCell", "Identity", "LSTM", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax", "Module",
+    "ModuleDict", "ModuleList", "Parameter", "RMSNorm", "RNN", "RNNCell", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax",
+    "Softplus", "Tanh", "attention", "functional", "init", "utils",
 ]  # fmt: skip
 __all__ += [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AvgPool1d", "AvgPool2d", "BatchNorm1d",

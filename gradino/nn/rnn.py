@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from typing import Any
 
 from gradino import functions
-from gradino._arguments import probability, whole
 from gradino._core import wrap
 from gradino._lib import lib
 from gradino.errors import DTypeError, InvalidValueError, ShapeError
-from gradino.nn.linear import parameter_dtype, uniform_parameter
-from gradino.nn.module import Module
-from gradino.nn.parameter import Parameter
+from gradino.nn._recurrent import Recurrent, RecurrentCell
 from gradino.nn.utils.rnn import PackedSequence, whole_lengths
 from gradino.tensor import Tensor
 
@@ -34,7 +29,7 @@ def _pair(name: str, hx: Any) -> State | None:
     raise DTypeError(f"{name}: hx must be a pair of tensors (h_0, c_0), got {type(hx).__name__}")
 
 
-class LSTM(Module):
+class LSTM(Recurrent):
     """Long short-term memory, PyTorch's arguments, names, shapes and gate order (i, f, g, o).
 
     For each step: ``i, f, g, o = W_ih x + b_ih + W_hh h + b_hh``; ``c = sigmoid(f) c + sigmoid(i) tanh(g)``;
@@ -70,37 +65,7 @@ class LSTM(Module):
         super().__init__()
         if proj_size:
             raise InvalidValueError("LSTM: proj_size is not supported")
-        input_size, hidden_size = whole("LSTM", "input_size", input_size), whole("LSTM", "hidden_size", hidden_size)
-        num_layers, dropout = whole("LSTM", "num_layers", num_layers), probability("LSTM", "dropout", dropout)
-        if min(input_size, hidden_size, num_layers) < 1:
-            sizes = f"input_size {input_size}, hidden_size {hidden_size}, num_layers {num_layers}"
-            raise InvalidValueError(f"LSTM: {sizes}: each must be at least 1")
-        if dropout > 0 and num_layers == 1:
-            warnings.warn(f"LSTM: dropout={dropout} stands between layers and does nothing for num_layers=1", stacklevel=2)
-        settled = parameter_dtype(dtype, device)
-        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
-        self._names: list[list[tuple[str, ...]]] = []
-        directions = ("", "_reverse") if bidirectional else ("",)
-        bound = 1 / math.sqrt(hidden_size)
-        for layer in range(num_layers):
-            width = input_size if layer == 0 else hidden_size * len(directions)
-            per_layer = []
-            for suffix in directions:
-                names = tuple(f"{kind}_l{layer}{suffix}" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-                shapes = [(4 * hidden_size, width), (4 * hidden_size, hidden_size), (4 * hidden_size,), (4 * hidden_size,)]
-                for name, shape in list(zip(names, shapes, strict=True))[: 4 if bias else 2]:
-                    setattr(self, name, uniform_parameter(shape, bound, settled))
-                per_layer.append(names)
-            self._names.append(per_layer)
-
-    def flatten_parameters(self) -> None:
-        """Nothing to do: parameters always lie side by side."""
-
-    @property
-    def all_weights(self) -> list[list[Parameter]]:
-        """The parameters of each layer and direction: weight_ih, weight_hh and, with bias, bias_ih, bias_hh."""
-        return [[self.__dict__[n] for n in names[: 4 if self.bias else 2]] for per_layer in self._names for names in per_layer]
+        self._open(4, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
 
     def forward(self, input: Any, hx: State | None = None, lengths: Any = None) -> tuple[Any, State]:
         """Returns ``output, (h_n, c_n)``. A packed sequence gives a packed one."""
@@ -163,42 +128,17 @@ class LSTM(Module):
             if state.shape != want:
                 raise ShapeError(f"LSTM: {name} has shape {state.shape}, must be {want}")
 
-    def extra_repr(self) -> str:
-        """Sizes and what differs from the defaults, as in PyTorch."""
-        parts = [f"{self.input_size}, {self.hidden_size}"]
-        for name, default in (("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0.0), ("bidirectional", False)):
-            if getattr(self, name) != default:
-                parts.append(f"{name}={getattr(self, name)}")
-        return ", ".join(parts)
 
-
-class LSTMCell(Module):
+class LSTMCell(RecurrentCell):
     """One step of an LSTM: input (B, input_size) and states (B, hidden_size), or all without B.
 
     Returns ``(h, c)``. Parameters ``weight_ih`` (4 * hidden, input), ``weight_hh`` (4 * hidden, hidden),
     ``bias_ih``, ``bias_hh`` (4 * hidden), gates in order i, f, g, o, as in PyTorch.
     """
 
-    weight_ih: Parameter
-    weight_hh: Parameter
-    bias_ih: Parameter | None
-    bias_hh: Parameter | None
-
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
-        input_size, hidden_size = whole("LSTMCell", "input_size", input_size), whole("LSTMCell", "hidden_size", hidden_size)
-        if min(input_size, hidden_size) < 1:
-            raise InvalidValueError(f"LSTMCell: input_size {input_size} and hidden_size {hidden_size} must be at least 1")
-        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        bound, kind = 1 / math.sqrt(hidden_size), parameter_dtype(dtype, device)
-        self.weight_ih = uniform_parameter((4 * hidden_size, input_size), bound, kind)
-        self.weight_hh = uniform_parameter((4 * hidden_size, hidden_size), bound, kind)
-        if bias:
-            self.bias_ih = uniform_parameter((4 * hidden_size,), bound, kind)
-            self.bias_hh = uniform_parameter((4 * hidden_size,), bound, kind)
-        else:
-            self.register_parameter("bias_ih", None)
-            self.register_parameter("bias_hh", None)
+        self._open(4, input_size, hidden_size, bias, device, dtype)
 
     def forward(self, input: Tensor, hx: State | None = None) -> State:
         """One step; zero states if ``hx`` is left out."""
@@ -216,7 +156,3 @@ class LSTMCell(Module):
         x = lib.gd_unsqueeze(input._h, 0)
         y = lib.gd_lstm(x, h0, c0, self.weight_ih._h, self.weight_hh._h, b_ih, b_hh, _NONE, False, False)
         return wrap(lib.gd_output(y, 1)), wrap(lib.gd_output(y, 2))
-
-    def extra_repr(self) -> str:
-        """Sizes, as in PyTorch."""
-        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")

@@ -13,6 +13,7 @@ from .attention import ATTENTION
 from .convolution import CONVOLUTIONS
 from .elementwise import BINARY, UNARY
 from .filling import FILLING
+from .gru import GRUS
 from .layers import LOSSES, PRODUCTS
 from .losses import PAIR_LOSSES
 from .moves import MOVES, VIEWS
@@ -31,6 +32,7 @@ LIST = (
     *LOSSES,
     *PAIR_LOSSES,
     *PRODUCTS,
+    *GRUS,
     *CONVOLUTIONS,
     *ATTENTION,
     *PLANES,
