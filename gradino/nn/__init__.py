@@ -15,6 +15,7 @@ from gradino.nn.gru import GRU, RNN, GRUCell, RNNCell
 from gradino.nn.linear import Identity, Linear
 from gradino.nn.loss import *  # noqa: F403
 from gradino.nn.module import Module
+from gradino.nn.multi_head import MultiheadAttention, RotaryEmbedding
 from gradino.nn.normalization import LayerNorm, RMSNorm
 from gradino.nn.parameter import Buffer, Parameter
 from gradino.nn.parameters import *  # noqa: F403
@@ -35,6 +36,13 @@ from gradino.nn.pooling import (
 from gradino.nn.rectifiers import *  # noqa: F403
 from gradino.nn.rnn import LSTM, LSTMCell
 from gradino.nn.shaping import *  # noqa: F403
+from gradino.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from gradino.nn.upsampling import (
     ChannelShuffle,
     CircularPad1d,
@@ -69,5 +77,7 @@ __all__ += [
     "ChannelShuffle", "CircularPad1d", "CircularPad2d", "ConstantPad1d", "ConstantPad2d", "PixelShuffle", "PixelUnshuffle",
     "ReflectionPad1d", "ReflectionPad2d", "ReplicationPad1d", "ReplicationPad2d", "Upsample", "UpsamplingBilinear2d",
     "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d",
+    "MultiheadAttention", "RotaryEmbedding", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
 ]  # fmt: skip
 __all__ += dropout.__all__ + loss.__all__ + parameters.__all__ + rectifiers.__all__ + shaping.__all__
