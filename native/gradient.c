@@ -86,10 +86,95 @@ static bool is_fresh(const gd_vjp *v, const gd_node *g) {
     return true;
 }
 
+/* ---- Gradients in pieces: those of neighbouring slices are copied side by side, and what none of them covers becomes 0 --- */
+
+/* A tensor like n, contents undefined, whose memory is recycled like that of an op's result. */
+static gd_tensor unwritten(const gd_backward_run *run, const gd_node *n) {
+    gd_view like;
+    if (gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward") < 0) return 0;
+    const int64_t bytes = gd_numel(&like) * gd_dtype_bytes(like.dtype);
+    gd_recycler *recycler = gd_self()->recycler;
+    const bool passing = recycler && recycler->arena == run->arena && bytes >= recycler->least;
+    int64_t room = 0;
+    gd_arena_lock(run->arena);
+    const gd_place place = {run->arena->top, run->arena->node_count};
+    like.data = passing ? gd_recycler_take(recycler, bytes, &room) : NULL;
+    if (!like.data) {
+        like.data = gd_arena_bytes(run->arena, bytes);
+        room = passing ? (bytes + GD_ALIGN - 1) & -(int64_t)GD_ALIGN : 0;
+    }
+    gd_node *node = like.data ? gd_arena_node(run->arena) : NULL;
+    if (node) node->v = like;
+    else gd_arena_undo(run->arena, place);
+    gd_arena_unlock(run->arena);
+    if (!node) return 0;
+    if (room) gd_recycler_made(recycler, node, room);
+    return node->self;
+}
+
+/* [from, to) along dim of a contiguous gradient becomes 0. */
+static void clear_part(const gd_view *whole, int dim, int64_t from, int64_t to) {
+    int64_t outer = 1, inner = gd_dtype_bytes(whole->dtype);
+    for (int d = 0; d < dim; d++) outer *= whole->shape[d];
+    for (int d = dim + 1; d < GD_DIMS; d++) inner *= whole->shape[d];
+    for (int64_t i = 0; i < outer && to > from && inner; i++)
+        memset((char *)whole->data + (i * whole->shape[dim] + from) * inner, 0, (size_t)((to - from) * inner));
+}
+
+/* No more neighbours are awaited. */
+static void settle(gd_backward_run *run, const gd_node *n) {
+    if (!n || run->open.node != n) return;
+    const gd_view *whole = &gd_node_peek(n->acc)->v;
+    clear_part(whole, run->open.dim, 0, run->open.from);
+    clear_part(whole, run->open.dim, run->open.to, whole->shape[run->open.dim]);
+    run->open.node = NULL;
+}
+
+/* The one dimension along which a slice is shorter than its source, if it is a part of neighbouring elements; else -1. */
+static int cut_dim(const gd_view *whole, const gd_view *part, const int64_t *step) {
+    int dim = -1;
+    for (int d = 0; d < GD_DIMS; d++) {
+        if (part->shape[d] == whole->shape[d] && (step[d] == 1 || part->shape[d] <= 1)) continue;
+        if (dim >= 0 || (step[d] != 1 && part->shape[d] != 1)) return -1;
+        dim = d;
+    }
+    return gd_numel(part) ? dim : -1;
+}
+
+/* Copies a slice into a gradient where none of it is written yet; *done: whether that could be. */
+static gd_status place_slice(gd_backward_run *run, gd_node *in, const gd_view *g, const int64_t *start, const int64_t *step, bool *done) {
+    const int dim = run->create_graph ? -1 : cut_dim(&in->v, g, step);
+    *done = false;
+    if (dim < 0) return GD_OK;
+    const int64_t from = start[dim], to = from + g->shape[dim];
+    if (!in->acc) {
+        gd_tensor whole = unwritten(run, in);
+        if (!whole) return gd_last_status();
+        settle(run, run->open.node);
+        gd_backward_set(run, in, whole);
+        in->work |= GD_OWNED;
+        gd_node_peek(whole)->work |= GD_GIVEN;
+        run->open.node = in, run->open.dim = dim, run->open.from = from, run->open.to = to;
+    } else if (run->open.node != in || run->open.dim != dim || (from != run->open.to && to != run->open.from)) {
+        return GD_OK;
+    } else if (from == run->open.to) {
+        run->open.to = to;
+    } else {
+        run->open.from = from;
+    }
+    gd_view part = gd_node_peek(in->acc)->v;
+    part.data = (char *)part.data + from * part.strides[dim] * gd_dtype_bytes(part.dtype);
+    part.shape[dim] = to - from;
+    gd_copy_view(&part, g);
+    *done = true;
+    return GD_OK;
+}
+
 gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g) {
     gd_node *gn = gd_node_of(g, gd_ops[v->node->op].name);
     if (!gn) return gd_last_status();
     gd_node *in = gd_node_peek(v->node->in[k]);
+    settle(v->run, in);
     if (memcmp(gn->v.shape, in->v.shape, sizeof gn->v.shape) != 0 || gn->v.dtype != in->v.dtype)
         return gd_fail(GD_ERR, "backward: internal fault: `%s` gave input %d a gradient of shape %s %s instead of %s %s", gd_ops[v->node->op].name, k,
                        gd_text_view(&gn->v), gd_dtype_name(gn->v.dtype), gd_text_view(&in->v), gd_dtype_name(in->v.dtype));
@@ -116,6 +201,10 @@ gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const 
     if (!gn) return gd_last_status();
     if (__builtin_expect(atomic_load_explicit(&gd_anomaly, memory_order_relaxed) & GD_ANOMALY_NAN, 0) && gd_has_nan(&gn->v))
         return gd_fail(GD_ERR, "backward: `slice` gave a gradient with NaN to its input");
+    bool done;
+    GD_TRY(place_slice(v->run, in, &gn->v, start, step, &done));
+    if (done) return GD_OK;
+    settle(v->run, in);
     if (!in->acc || !(in->work & GD_OWNED)) {
         gd_tensor whole = in->acc ? GD_RECORD(copy, NULL, in->acc) : gd_full(in->v.rank, gd_logical_shape(&in->v), in->v.dtype, 0, 0);
         if (!whole) return gd_last_status();
@@ -271,6 +360,7 @@ static gd_status show(gd_backward_run *run, gd_node *n) {
 }
 
 gd_status gd_backward_arrived(gd_backward_run *run, gd_node *n) {
+    settle(run, n);
     const bool end = run->stop && n->capture;
     if (n->flags & GD_HOOKED && !end) GD_TRY(show(run, n));
     if (n->capture && run->captured) {
