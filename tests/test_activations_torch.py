@@ -88,6 +88,23 @@ def test_in_place(name: str, options: dict[str, Any]) -> None:
     assert result is x and x.tolist() == expected
 
 
+@pytest.mark.parametrize("name, options", [c for c in IN_PLACE if c[0] != "rrelu" and "negative_slope" not in c[1]])
+def test_in_place_within_a_graph(name: str, options: dict[str, Any]) -> None:
+    x, y = pair(away_from_kinks(np.random.default_rng(6), (4, 6)))
+    ours, theirs = x * 1.5, y * 1.5
+    before = ours * 2  # needs nothing of the old values
+    result = getattr(F, name)(ours, **options, inplace=True)
+    before_t = theirs * 2
+    getattr(torch.nn.functional, name)(theirs, **options, inplace=True)
+    assert result is ours
+    assert_close(ours, array(theirs), rtol=1e-7, atol=1e-12, what=name)
+    (ours.square() + before).sum().backward()
+    (theirs.square() + before_t).sum().backward()
+    assert_close(x.grad, array(y.grad), rtol=1e-7, atol=1e-12, what=f"{name}: gradient")
+    with pytest.raises(gd.GradinoError, match="leaf"):
+        getattr(F, name)(x, **options, inplace=True)
+
+
 @pytest.mark.parametrize("shape, weights", [((4, 3, 2), 3), ((4, 3), 1), ((7,), 1), ((2, 3, 4, 2), 3)])
 def test_prelu(shape: tuple[int, ...], weights: int) -> None:
     rng = np.random.default_rng(2)
