@@ -42,6 +42,11 @@ def _reduce(name: str, op: int, a: Tensor, dim: Any, keepdim: bool, correction: 
     return call(name, lib.gd_reduce, op, a._h, which, len(which), keepdim, correction)
 
 
+def _kept(result: Tensor, dtype: Any) -> Tensor:
+    """The result in the dtype that was asked for: sums of small integers are int64."""
+    return result if dtype is None else result.to(resolve(dtype))
+
+
 def _extreme(name: str, op_all: int, op_dim: int, op_pair: int, a: Tensor, dim: Any, keepdim: bool) -> Any:
     if dim is None:
         return _reduce(name, op_all, a, None, keepdim)
@@ -71,7 +76,7 @@ class Reductions:
     def sum(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The sum; of bools and integers in int64."""
         a = self if dtype is None else self.to(resolve(dtype))
-        return _reduce("sum", _SUM, a, dim, keepdim)
+        return _kept(_reduce("sum", _SUM, a, dim, keepdim), dtype)
 
     def mean(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The mean of a floating point tensor."""
@@ -81,7 +86,7 @@ class Reductions:
     def nansum(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The sum of all that is not NaN; of bools and integers in int64."""
         a = self if dtype is None else self.to(resolve(dtype))
-        return _reduce("nansum", _SUM, a.masked_fill(a.isnan(), 0) if a.is_floating_point() else a, dim, keepdim)
+        return _kept(_reduce("nansum", _SUM, a.masked_fill(a.isnan(), 0) if a.is_floating_point() else a, dim, keepdim), dtype)
 
     def nanmean(self: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The mean of all that is not NaN, of a floating point tensor; NaN where there is nothing else."""
@@ -92,7 +97,7 @@ class Reductions:
 
     def prod(self: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The product; of bools and integers in int64."""
-        return _reduce("prod", _PROD, self if dtype is None else self.to(resolve(dtype)), dim, keepdim)
+        return _kept(_reduce("prod", _PROD, self if dtype is None else self.to(resolve(dtype)), dim, keepdim), dtype)
 
     def var(
         self: Tensor,

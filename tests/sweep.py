@@ -61,10 +61,12 @@ def in_tables(op: Any) -> str:
 # ---- gradino's side --------------------------------------------------------------------------------------------------
 
 
-def function_of(name: str) -> Callable[..., Any] | None:
+def function_of(op: Any) -> Callable[..., Any] | None:
     """The function of gradino, or its method as a function, that has the operator's name."""
-    if name in ADAPTED:
-        return ADAPTED[name]()  # type: ignore[no-any-return]
+    name = op.name
+    for key in (in_tables(op), name):
+        if key in ADAPTED:
+            return ADAPTED[key]()  # type: ignore[no-any-return]
     found: Any = gd
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -110,7 +112,8 @@ def _written(method: str) -> Callable[[], Callable[..., Any] | None]:
 # Operators whose name in the table is no name in the library, or that the table calls with arguments of its own.
 ADAPTED: dict[str, Any] = {
     "fill": _written("fill_"),
-    "zero_": _method("zero_"),
+    "zero_": _written("zero_"),
+    "normal.in_place": _written("normal_"),
     "cauchy": _written("cauchy_"),
     "exponential": _written("exponential_"),
     "geometric": _written("geometric_"),
@@ -216,7 +219,7 @@ def copied(x: Any) -> Any:
 
 def flat(x: Any) -> Iterator[Any]:
     """The values of a result, one after another."""
-    if isinstance(x, (list, tuple)) and not (torch is not None and isinstance(x, torch.Size)):
+    if isinstance(x, (list, tuple)) and not (isinstance(x, tuple) and all(isinstance(y, int) for y in x)):  # a shape is one value
         for y in x:
             yield from flat(y)
     else:
@@ -261,7 +264,7 @@ def _difference(x: Any, y: Any, values: bool, loose: float) -> str | None:
     if isinstance(x, torch.dtype):
         return None if dtype_here(x) is y else f"dtype: {y} instead of {x}"
     if isinstance(x, torch.Size):
-        return None if tuple(x) == tuple(y) else f"value: {y} instead of {x}"
+        return None if x == y else f"value: {y} instead of {x}"
     if isinstance(x, float):
         return _numbers(np.asarray(x), np.asarray(y), "float32", loose)
     return None if x == y else f"value: {y!r} instead of {x!r}"
@@ -294,7 +297,7 @@ def _upstream(x: Any, k: int) -> np.ndarray:
 def check_function(op: Any, function: Any, sample: Any, dtype: str, loose: float) -> str | None:
     """The function on a sample: value, and gradient in float64."""
     leaves: list[Any] = []
-    values = op.name not in RANDOM
+    values = op.name not in RANDOM and not sample.kwargs.get("dropout_p")
     args = converted((sample.input, *sample.args), leaves)
     kwargs = converted(sample.kwargs, leaves)
     if isinstance(sample.input, torch.Tensor) and op.name in ("resize_", "resize_as_"):
@@ -357,7 +360,7 @@ def check_gradient(op: Any, theirs: Any, ours: Any, leaves: list[Any], loose: fl
         b = np.zeros(tuple(leaves[k][0].shape)) if y is None else y.detach().double().numpy()
         if a.shape != b.shape:
             return f"gradient {k}: shape {b.shape} instead of {a.shape}"
-        found = _numbers(a, b, "float64", loose)
+        found = _numbers(a, b, str(leaves[k][0].dtype).removeprefix("torch."), loose)
         if found:
             return f"gradient {k}: {found}"
     return None
@@ -366,7 +369,7 @@ def check_gradient(op: Any, theirs: Any, ours: Any, leaves: list[Any], loose: fl
 def check_method(op: Any, sample: Any, loose: float) -> str | None:
     """The method of that name gives what the function gives."""
     name = getattr(op.method_variant, "__name__", None)
-    if name is None or not isinstance(sample.input, torch.Tensor) or op.name in ADAPTED:
+    if name is None or not name.isidentifier() or not isinstance(sample.input, torch.Tensor) or op.name in ADAPTED:
         return None
     method = method_of(name)
     if method is None:
@@ -474,7 +477,7 @@ def sweep(op: Any, most: int | None = None, dtypes: tuple[str, ...] = DTYPES, er
     """Run an operator's samples on both."""
     from sweep_lists import LOOSE
 
-    function = function_of(op.name)
+    function = function_of(op)
     row, loose = Row(in_tables(op), absent=function is None), LOOSE.get(op.name, 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

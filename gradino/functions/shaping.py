@@ -32,6 +32,8 @@ def _handles(name: str, tensors: Sequence[Tensor]) -> list[int]:
 def _joined(name: str, join: Any, tensors: Sequence[Tensor], dim: Any) -> Tensor:
     """cat or stack; tensors of different dtypes are converted to the one that holds all, as in PyTorch."""
     handles, dim = _handles(name, tensors), whole(name, "dim", dim)
+    if name == "cat" and any(t.ndim != 1 for t in tensors):  # PyTorch's "no tensor yet" of shape (0,) may stand beside any other
+        handles = [t._h for t in tensors if t.shape != (0,)]
     handle = join(handles, len(handles), dim)
     if handle or lib.gd_last_status() != lib.GD_ERR_DTYPE:
         return wrap(handle)
