@@ -6,6 +6,7 @@ operator all do. What cannot be asked of gradino (five dimensions, complex, spar
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 import types
@@ -429,6 +430,7 @@ class Row:
     """What the samples of one operator came to."""
 
     name: str
+    operator: str
     absent: bool = False
     agree: int = 0
     differ: Counter[str] = field(default_factory=Counter)  # what is different -> samples
@@ -444,14 +446,15 @@ class Row:
 
 
 def samples_of(op: Any, dtype: str, most: int | None) -> Iterator[Any]:
-    """At most `most` samples of an operator in a dtype, spread over all of them."""
+    """The samples of an operator in a dtype, or `most` of the first ones."""
     d = getattr(torch, dtype)
     if d not in op.dtypes:
         return
     grad = dtype == "float64" and op.supports_autograd
     torch.manual_seed(0)
     try:
-        drawn = list(op.sample_inputs("cpu", d, requires_grad=grad))
+        every = op.sample_inputs("cpu", d, requires_grad=grad)
+        drawn = list(every if most is None else itertools.islice(every, 4 * most))  # making them is what takes time
     except Exception:  # a sample generator that needs what is not installed
         return
     if most is not None and len(drawn) > most:
@@ -478,7 +481,9 @@ def sweep(op: Any, most: int | None = None, dtypes: tuple[str, ...] = DTYPES, er
     from sweep_lists import LOOSE
 
     function = function_of(op)
-    row, loose = Row(in_tables(op), absent=function is None), LOOSE.get(op.name, 1.0)
+    row, loose = Row(in_tables(op), op.name, absent=function is None), LOOSE.get(op.name, 1.0)
+    if function is None and most is not None:
+        return row  # only the share of all operators asks for more
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for dtype in dtypes:
@@ -551,6 +556,13 @@ def wider(name: str, text: str) -> str | None:
     from sweep_lists import WIDER
 
     return next((reason for names, pattern, reason in WIDER if re.fullmatch(names, name) and re.search(pattern, text)), None)
+
+
+def reason_of_absence(name: str) -> str | None:
+    """Why gradino does not have an operator, if that is meant."""
+    from sweep_lists import ABSENT
+
+    return next((reason for names, reason in ABSENT if re.fullmatch(names, name)), None)
 
 
 def reason_for(name: str, found: str) -> str | None:
