@@ -1,6 +1,6 @@
 """PyTorch's own sample inputs: at least 97 % agree, what differs has a reason, and what is absent is listed.
 
-Two samples of each operator and dtype; `python tests/operator_sweep.py` looks at all of them and writes docs/operator-sweep.md.
+Three samples of each operator and dtype; `python tests/operator_sweep.py` looks at all of them and writes docs/operator-sweep.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENOUGH = 0.97
 
 @pytest.mark.own_arenas
 def test_samples() -> None:
-    rows = [sweep(op, most=2) for op in operators()]
+    rows = [sweep(op, most=3) for op in operators()]
     here = [row for row in rows if not row.absent]
     unlisted = sorted({row.operator for row in rows if row.absent and reason_of_absence(row.operator) is None})
     assert not unlisted, f"neither in gradino nor in ABSENT: {unlisted}"
@@ -39,12 +39,9 @@ def test_names() -> None:
 
 
 def test_lists_are_regular_expressions() -> None:
-    for pattern in (
-        *(p for p, _ in ABSENT),
-        *(p for row in (*DELIBERATE, *WIDER) for p in row[:2]),
-        *(p for row in ABSENT_NAMES for p in row[:2]),
-    ):
-        re.compile(pattern)
+    for row in (*ABSENT, *DELIBERATE, *WIDER, *ABSENT_NAMES):
+        for pattern in row[:-1]:
+            re.compile(pattern)
 
 
 @pytest.mark.parametrize(
