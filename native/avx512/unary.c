@@ -176,7 +176,7 @@ GD_VECTOR_KERNEL(clamp_bwd, 2, GD_TILE_LIGHT)
 
 #define HALVES(op) [GD_OP_##op] = {op##_bf, op##_hf}
 bool gd_unary_halves_avx512(int op, const gd_args *a) {
-    static gd_loop *const loops[GD_OPS][2] = {HALVES(neg), HALVES(abs), HALVES(sign), HALVES(square), HALVES(floor), HALVES(ceil), HALVES(round),
+    static gd_loop *const loops[GD_OPS][2] = {HALVES(neg), HALVES(abs), HALVES(sign), HALVES(square), HALVES(floor), HALVES(ceil), HALVES(round), HALVES(trunc),
                                               HALVES(sqrt), HALVES(rsqrt), HALVES(reciprocal), HALVES(relu), HALVES(relu_bwd), HALVES(tanh_bwd),
                                               HALVES(sigmoid_bwd)};
     return gd_vector_halves(a, loops[op]);
