@@ -128,6 +128,7 @@ ADAPTED: dict[str, Any] = {
     "einsum": _function("einsum", lambda f, tensors, equation: f(equation, *tensors)),
     "polygamma": _function("polygamma", lambda f, x, n, **k: f(n, x, **k)),
     "special.polygamma": _function("special.polygamma", lambda f, x, n, **k: f(n, x, **k)),
+    "nn.functional.embedding_bag": _function("nn.functional.embedding_bag", lambda f, weight, index, **k: f(index, weight, **k)),
     "nn.functional.embedding": _function("nn.functional.embedding", lambda f, weight, index, **k: f(index, weight, **k)),
     "rsub": _function("rsub", lambda f, x, other, alpha=1, **k: f(x, other, alpha=alpha, **k)),
 }

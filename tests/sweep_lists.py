@@ -51,6 +51,10 @@ DELIBERATE: tuple[tuple[str, str, str], ...] = (
     (r"norm\.nuc|linalg\..*norm.*", r"singular values", SINGULAR),
     (r"nn\.functional\.interpolate\.bicubic", r"bicubic", "bicubic interpolation is left out"),
     (r"nn\.functional\.batch_norm", r"at least two dimensions", "a batch has at least two dimensions: (N, C)"),
+    (r"nn\.functional\.embedding.*", r"sparse=True is not supported", "gradients are dense"),
+    (r"nn\.functional\.feature_alpha_dropout.*", r"at least two dimensions", "a feature is a whole channel: (N, C, ...)"),
+    (r"normal.*", r"argument 'layout'", "factories have no layout=, tensors being strided"),
+    (r"fill|zero_", r"a write in place is not recorded", "a write in place into what is recorded is refused"),
     (r"__rpow__|pow", r"negative integer powers", "PyTorch gives 0 for a negative power of an integer tensor"),
     (
         r"(special\.)?polygamma.*|digamma|mvlgamma.*|lgamma",
