@@ -162,9 +162,9 @@ def _merge(a: Tensor, picks: list[tuple[int, Tensor]]) -> tuple[Tensor, int, Ten
     first = picks[0][0]
     shape = a.shape
     index = picks[0][1]
-    _check_range(index, shape[first])
     if len(picks) == 1:
         return a, first, index
+    _check_range(index, shape[first])
     index = _wrapped(index, shape[first])
     for d, more in picks[1:]:
         _check_range(more, shape[d])
@@ -191,14 +191,17 @@ def _pick(a: Tensor, picks: list[tuple[int, Tensor]]) -> Tensor:
 
 
 def _write_picked(a: Tensor, picks: list[tuple[int, Tensor]], value: Tensor) -> None:
-    """Row by row, in the order of the index: of equal indices the last one wins."""
-    if len(picks) > 1 and not a.is_contiguous():
-        whole = a.clone()
+    """In the order of the index: of equal indices the last one wins."""
+    if (len(picks) > 1 and not a.is_contiguous()) or a.dtype.itemsize == 2:
+        whole = a.clone() if a.dtype.itemsize > 2 else a.float()
         _write_picked(whole, picks, value)
         check(lib.gd_copy_in(a._h, whole._h))
         return
     target, dim, index = _merge(a, picks)
-    shape = target.shape[:dim] + index.shape + target.shape[dim + 1 :]
-    rows = _fit(value, shape).clone().expand(shape).reshape(target.shape[:dim] + (index.numel(),) + target.shape[dim + 1 :])
-    for at, i in enumerate(index.flatten().tolist()):
-        check(lib.gd_copy_in(wrap(lib.gd_select(target._h, dim, i))._h, wrap(lib.gd_select(rows._h, dim, at))._h))
+    before, after = target.shape[:dim], target.shape[dim + 1 :]
+    rows = _fit(value, before + index.shape + after).to(a.dtype).expand(before + index.shape + after)
+    n = index.numel()
+    if not rows.numel():
+        return
+    places = index.reshape((1,) * dim + (n,) + (1,) * len(after)).expand(before + (n,) + after)
+    check(lib.gd_scatter_in(target._h, dim, places._h, rows.reshape(before + (n,) + after)._h, 0))

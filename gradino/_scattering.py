@@ -9,8 +9,9 @@ from gradino import _indexing
 from gradino._arguments import as_float, flag, shown, whole_number
 from gradino._call import absolute, dimension, run
 from gradino._core import handle_of, tensor_type, wrap
-from gradino._lib import lib, op_id
-from gradino.dtypes import bool_, int32, int64
+from gradino._in_place import scratch
+from gradino._lib import check, lib, op_id
+from gradino.dtypes import bfloat16, bool_, float16, int32, int64
 from gradino.errors import DTypeError, InvalidValueError, ShapeError
 
 if TYPE_CHECKING:
@@ -38,6 +39,20 @@ def _scatter(name: str, a: Tensor, dim: Any, index: Any, src: Any, mode: int, in
     elif src.dtype is not a.dtype:
         raise DTypeError(f"{name}: the source is {src.dtype}, must be {a.dtype}, the dtype of the tensor")
     return run(_SCATTER, (a, places, src), (absolute(a.ndim, d), mode, include_self))
+
+
+def _scatter_into(name: str, a: Tensor, dim: Any, index: Any, src: Any, mode: int) -> Tensor:
+    """``_scatter`` in place."""
+    if a.dtype in (bfloat16, float16):
+        return a._written(name, lambda values: _scatter(name, values, dim, index, src, mode))
+    d, places = dimension(name, a.ndim, dim), _index(name, index)
+    with scratch():
+        if not isinstance(src, tensor_type()):
+            src = full_like_index(a, places, src, name)
+        elif src.dtype is not a.dtype:
+            raise DTypeError(f"{name}: the source is {src.dtype}, must be {a.dtype}, the dtype of the tensor")
+        check(lib.gd_scatter_in(a._h, d, places._h, src._h, mode))
+    return a
 
 
 def full_like_index(a: Tensor, index: Tensor, value: Any, name: str) -> Tensor:
@@ -82,8 +97,6 @@ class Scattering:
 
     def _written(self: Tensor, name: str, change: Callable[[Tensor], Tensor]) -> Tensor:
         """Overwrite with what ``change`` makes of the values."""
-        from gradino._in_place import scratch
-
         with scratch():
             result = change(self.detach())
             if result.dtype is not self.dtype and result.dtype.is_floating_point and not self.dtype.is_floating_point:
@@ -97,12 +110,7 @@ class Scattering:
 
         ``src`` is a tensor that is at least as large as the index, or a number. ``reduce`` is ``"add"`` or ``"multiply"``.
         """
-        if (src is None) == (value is None):
-            raise InvalidValueError("scatter: give either src or value")
-        modes = {None: _SET, "add": _ADD, "multiply": _MUL}
-        if reduce not in modes:
-            raise InvalidValueError(f"scatter: reduce is {shown(reduce)}, must be 'add' or 'multiply'")
-        return _scatter("scatter", self, dim, index, value if src is None else src, modes[reduce])
+        return _scatter("scatter", self, dim, index, *_scattered(src, value, reduce))
 
     def scatter_add(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         """A copy to which ``src`` is added at the index."""
@@ -122,11 +130,12 @@ class Scattering:
 
     def scatter_(self: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
         """``scatter`` in place."""
-        return self._written("scatter_", lambda a: a.scatter(dim, index, src, value=value, reduce=reduce))
+        return _scatter_into("scatter_", self, dim, index, *_scattered(src, value, reduce))
 
     def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         """``scatter_add`` in place."""
-        return self._written("scatter_add_", lambda a: a.scatter_add(dim, index, src))
+        handle_of("scatter_add_", src)
+        return _scatter_into("scatter_add_", self, dim, index, src, _ADD)
 
     def scatter_reduce_(self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
         """``scatter_reduce`` in place."""
@@ -167,11 +176,15 @@ class Scattering:
 
     def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
         """``index_add`` in place."""
-        return self._written("index_add_", lambda a: a.index_add(dim, index, source, alpha=alpha))
+        shape = _source("index_add_", self, dim, source)
+        d, places = _along("index_add_", self, dim, index, shape)
+        return _scatter_into("index_add_", self, d, places, (source if alpha == 1 else source * alpha).reshape(shape), _ADD)
 
     def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
         """``index_copy`` in place."""
-        return self._written("index_copy_", lambda a: a.index_copy(dim, index, source))
+        shape = _source("index_copy_", self, dim, source)
+        d, places = _along("index_copy_", self, dim, index, shape)
+        return _scatter_into("index_copy_", self, d, places, source.reshape(shape), _SET)
 
     def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         """``index_fill`` in place."""
@@ -268,6 +281,16 @@ class Scattering:
     def count_nonzero(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         """How many elements are not 0."""
         return (self != 0 if self.dtype is not bool_ else self).sum(dim)
+
+
+def _scattered(src: Any, value: Any, reduce: Any) -> tuple[Any, int]:
+    """What scatter writes, and how."""
+    if (src is None) == (value is None):
+        raise InvalidValueError("scatter: give either src or value")
+    modes = {None: _SET, "add": _ADD, "multiply": _MUL}
+    if reduce not in modes:
+        raise InvalidValueError(f"scatter: reduce is {shown(reduce)}, must be 'add' or 'multiply'")
+    return value if src is None else src, modes[reduce]
 
 
 def _mask(name: str, mask: Any) -> Tensor:

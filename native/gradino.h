@@ -138,6 +138,8 @@ gd_status gd_item(gd_tensor t, double *value, int64_t *ivalue);/* the one elemen
 gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes); /* contiguous copy of the elements */
 gd_status gd_copy_in(gd_tensor t, gd_tensor source);           /* t[...] = source: casts, broadcasts */
 gd_status gd_fill_in(gd_tensor t, double value, int64_t ivalue);
+/* At an int64 index along dim, as the op scatter; mode: 0 overwrite, 1 add, 2 multiply, 3 larger, 4 smaller. */
+gd_status gd_scatter_in(gd_tensor t, int64_t dim, gd_tensor index, gd_tensor source, int mode);
 gd_tensor gd_contiguous(gd_tensor t);
 gd_status gd_set_requires_grad(gd_tensor t, int on);
 

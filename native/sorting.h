@@ -27,7 +27,7 @@ static inline int64_t gd_sort_bytes(int64_t n, int64_t lines, int64_t width) {
 }
 
 /* The buffer of candidates: some are taken before it is put in order. */
-static inline int64_t gd_top_room(int64_t k) { return 2 * k < 256 ? 256 : 2 * k; }
+static inline int64_t gd_top_room(int64_t k) { return 2 * k < 64 ? 64 : 2 * k; }
 
 static inline int64_t gd_top_bytes(int64_t n, int64_t k, int64_t width) {
     const int64_t worker = (gd_sort_line_bytes(gd_top_room(k)) + 63) & -(int64_t)64, tiles = (n + GD_TOP_TILE - 1) / GD_TOP_TILE;

@@ -1,4 +1,4 @@
-/* gather.c - one index per element: gather, one_hot, nonzero.
+/* gather.c - one index per element: gather, one_hot.
  * Indices were range-checked before; negative ones count from the end. */
 #include <string.h>
 
@@ -41,10 +41,19 @@ typedef struct gathering {
     int64_t task_rows;
 } gathering;
 
-/* out[l] = x[base + index[l] * step + l * x_step], a row of 4-byte or other elements. */
-#define GATHER_ROW(BYTES)                                                                     \
-    for (int64_t l = 0; l < n; l++)                                                           \
-        memcpy(out + l * BYTES, x + (wrap(index[l * index_step], size) * step + l * x_step) * BYTES, BYTES)
+/* out[l] = x[index[l] * step + l * x_step], n elements. */
+#define DEFINE_GATHER(name, T)                                                                                       \
+    static void name(T *restrict out, const T *restrict x, const int64_t *restrict index, int64_t n, int64_t size, int64_t step, \
+                     int64_t x_step, int64_t index_step) {                                                           \
+        if (index_step == 1 && step == 1 && x_step == 0)                                                             \
+            for (int64_t l = 0; l < n; l++) out[l] = x[index[l] + (size & (index[l] >> 63))];                        \
+        else                                                                                                         \
+            for (int64_t l = 0; l < n; l++) out[l] = x[wrap(index[l * index_step], size) * step + l * x_step];       \
+    }
+DEFINE_GATHER(gather_1, uint8_t)
+DEFINE_GATHER(gather_2, uint16_t)
+DEFINE_GATHER(gather_4, uint32_t)
+DEFINE_GATHER(gather_8, uint64_t)
 
 static void gather_rows(const gathering *r, int64_t first, int64_t last) {
     const int64_t n = r->index->shape[3], bytes = gd_dtype_bytes(r->x->dtype), size = r->x->shape[r->dim];
@@ -52,12 +61,12 @@ static void gather_rows(const gathering *r, int64_t first, int64_t last) {
     for (int64_t row = first; row < last; row++) {
         const row_place p = place_of(r->index, row);
         const int64_t *index = (const int64_t *)r->index->data + row_offset(r->index, p);
-        const char *x = (const char *)r->x->data + row_offset_but(r->x, p, r->dim) * bytes;
-        char *out = r->out + row * n * bytes;
-        if (bytes == 4) GATHER_ROW(4);
-        else if (bytes == 8) GATHER_ROW(8);
-        else if (bytes == 2) GATHER_ROW(2);
-        else GATHER_ROW(1);
+        const void *x = (const char *)r->x->data + row_offset_but(r->x, p, r->dim) * bytes;
+        void *out = r->out + row * n * bytes;
+        if (bytes == 4) gather_4(out, x, index, n, size, step, x_step, index_step);
+        else if (bytes == 8) gather_8(out, x, index, n, size, step, x_step, index_step);
+        else if (bytes == 2) gather_2(out, x, index, n, size, step, x_step, index_step);
+        else gather_1(out, x, index, n, size, step, x_step, index_step);
     }
 }
 
@@ -68,14 +77,29 @@ static void gather_task(void *ctx, int64_t i, int worker) {
     gather_rows(r, i * r->task_rows, end < rows ? end : rows);
 }
 
+/* Entries i * TASK .. of the only row. */
+static void gather_piece(void *ctx, int64_t i, int worker) {
+    gathering r = *(const gathering *)ctx;
+    gd_view index = *r.index, x = *r.x;
+    const int64_t first = i * TASK, n = index.shape[3];
+    (void)worker;
+    index.data = (int64_t *)index.data + first * index.strides[3];
+    index.shape[3] = n - first < TASK ? n - first : TASK;
+    if (r.dim != 3) x.data = (char *)x.data + first * x.strides[3] * gd_dtype_bytes(x.dtype);
+    r.out += first * gd_dtype_bytes(x.dtype);
+    r.index = &index, r.x = &x;
+    gather_rows(&r, 0, 1);
+}
+
 void GD_KERNEL(gather)(const gd_args *a) {
     gathering r = {.x = a->in[0], .index = a->in[1], .out = a->out[0]->data, .dim = (int)a->attr->i[0]};
     const int64_t n = gd_numel(r.index);
     if (n == 0) return;
     const int64_t rows = n / r.index->shape[3];
     r.task_rows = n <= SERIAL ? rows : r.index->shape[3] < TASK ? TASK / r.index->shape[3] : 1;
-    if (r.task_rows >= rows) gather_rows(&r, 0, rows);
-    else gd_parallel((rows + r.task_rows - 1) / r.task_rows, gather_task, &r);
+    if (r.task_rows >= rows && n <= SERIAL) gather_rows(&r, 0, rows);
+    else if (rows > 1) gd_parallel((rows + r.task_rows - 1) / r.task_rows, gather_task, &r);
+    else gd_parallel((n + TASK - 1) / TASK, gather_piece, &r);
 }
 
 /* (...) -> (..., classes) */
@@ -89,31 +113,4 @@ void GD_KERNEL(one_hot)(const gd_args *a) {
         const int64_t *v = (const int64_t *)x->data + row_offset(x, place_of(x, row));
         for (int64_t l = 0; l < x->shape[3]; l++, out += classes) out[wrap(v[l * x->strides[3]], classes)] = 1;
     }
-}
-
-/* The places of what is not zero, in row-major order -> (count, rank). No more than the caller counted. */
-#define DEFINE_NONZERO(name, T)                                                                \
-    static void nonzero_##name(const gd_view *x, int64_t *out, int64_t count) {                \
-        int64_t i[4];                                                                          \
-        for (i[0] = 0; i[0] < x->shape[0]; i[0]++)                                             \
-            for (i[1] = 0; i[1] < x->shape[1]; i[1]++)                                         \
-                for (i[2] = 0; i[2] < x->shape[2]; i[2]++) {                                   \
-                    const T *v = (const T *)x->data + row_offset(x, (row_place){{i[0], i[1], i[2]}}); \
-                    for (i[3] = 0; i[3] < x->shape[3]; i[3]++) {                               \
-                        if (v[i[3] * x->strides[3]] == 0) continue;                            \
-                        if (count-- == 0) return;                                              \
-                        for (int d = GD_DIMS - x->rank; d < GD_DIMS; d++) *out++ = i[d];       \
-                    }                                                                          \
-                }                                                                              \
-    }
-DEFINE_NONZERO(f32, float)
-DEFINE_NONZERO(f64, double)
-DEFINE_NONZERO(i64, int64_t)
-DEFINE_NONZERO(i32, int32_t)
-DEFINE_NONZERO(bool, uint8_t)
-
-void GD_KERNEL(nonzero)(const gd_args *a) {
-    static void (*const nonzero[GD_DTYPES])(const gd_view *x, int64_t *out, int64_t count) = {nonzero_f32, nonzero_f64, nonzero_i64, nonzero_i32,
-                                                                                            nonzero_bool};
-    nonzero[a->in[0]->dtype](a->in[0], a->out[0]->data, a->out[0]->shape[2]);
 }

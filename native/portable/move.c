@@ -7,7 +7,8 @@
 
 enum {
     TASK_BYTES = 256 * 1024,  /* moved by one task: about 10 us */
-    SERIAL_BYTES = 512 * 1024 /* at most so much is not worth waking a thread */
+    SERIAL_BYTES = 512 * 1024, /* at most so much is not worth waking a thread */
+    FEW = 256                 /* entries of a line that are too few for a task */
 };
 
 static void copy_one(char *dst, const char *src, int64_t bytes) {
@@ -167,8 +168,46 @@ static void select_task(void *ctx, int64_t i, int worker) {
     for (int64_t s = i * r->task; s < end && s < r->outer * n; s++) select_slab(r, s / n, s % n, n);
 }
 
+/* Slabs of one element: each line of x gives n of its entries. A task takes a piece of a line. */
+#define DEFINE_SELECT(name, T)                                                                                       \
+    static void name(T *restrict out, const T *restrict x, int64_t step, const gd_view *index, int64_t first, int64_t last, int64_t size) { \
+        const int64_t *at = (const int64_t *)index->data, by = index->strides[3];                                    \
+        if (by == 1 && step == 1) for (int64_t j = first; j < last; j++) out[j] = x[at[j] + (size & (at[j] >> 63))]; \
+        else for (int64_t j = first; j < last; j++) out[j] = x[(at[j * by] + (size & (at[j * by] >> 63))) * step];    \
+    }
+DEFINE_SELECT(select_1, uint8_t)
+DEFINE_SELECT(select_2, uint16_t)
+DEFINE_SELECT(select_4, uint32_t)
+DEFINE_SELECT(select_8, uint64_t)
+
+static void select_piece(void *ctx, int64_t i, int worker) {
+    const indexing *r = ctx;
+    const int64_t n = r->index->shape[3], pieces = (n + r->task - 1) / r->task, first = i % pieces * r->task, o = i / pieces;
+    const int64_t last = first + r->task < n ? first + r->task : n, step = r->x->strides[r->dim];
+    const char *x = (const char *)r->x->data + offset_of(r->x, 0, r->dim, o) * r->bytes;
+    void *out = r->out + o * n * r->bytes;
+    (void)worker;
+    if (r->bytes == 4) select_4(out, (const void *)x, step, r->index, first, last, r->size);
+    else if (r->bytes == 8) select_8(out, (const void *)x, step, r->index, first, last, r->size);
+    else if (r->bytes == 2) select_2(out, (const void *)x, step, r->index, first, last, r->size);
+    else select_1(out, (const void *)x, step, r->index, first, last, r->size);
+}
+
+static void select_elements(indexing *r) {
+    const int64_t n = r->index->shape[3], bytes = r->outer * n * r->bytes;
+    r->task = bytes <= SERIAL_BYTES || n * r->bytes < TASK_BYTES ? n : TASK_BYTES / r->bytes;
+    const int64_t tasks = r->outer * ((n + r->task - 1) / r->task);
+    if (bytes > SERIAL_BYTES) gd_parallel(tasks, select_piece, r);
+    else
+        for (int64_t i = 0; i < tasks; i++) select_piece(r, i, 0);
+}
+
 void GD_KERNEL(index_select)(const gd_args *a) {
     indexing r = indexing_of(a, a->in[0]->shape[a->attr->i[0]]);
+    if (r.inner == 1 && r.outer > 0 && (r.outer == 1 || r.index->shape[3] >= FEW) && r.index->shape[3] > 0) {
+        select_elements(&r);
+        return;
+    }
     const int64_t slabs = r.outer * r.index->shape[3], slab_bytes = r.inner * r.bytes;
     if (slabs * slab_bytes == 0) return;
     r.task = slabs * slab_bytes <= SERIAL_BYTES ? slabs : slab_bytes < TASK_BYTES ? TASK_BYTES / slab_bytes : 1;

@@ -55,8 +55,10 @@ static int64_t small_row(const padding *p, int64_t i, int64_t j, int64_t k) {
         const int64_t *shape = p->large->shape, step = p->small->strides[3];                            \
         T value;                                                                                        \
         memcpy(&value, &p->value, sizeof value);                                                        \
-        for (int64_t row = first; row < last; row++) {                                                  \
-            const int64_t k = row % shape[2], j = row / shape[2] % shape[1], i = row / shape[2] / shape[1]; \
+        int64_t k = first % shape[2], j = first / shape[2] % shape[1], i = first / shape[2] / shape[1];     \
+        for (int64_t row = first; row < last; row++, k++) {                                             \
+            if (k == shape[2]) k = 0, j++;                                                              \
+            if (j == shape[1]) j = 0, i++;                                                              \
             T *y = (T *)p->large->data + row * shape[3];                                                \
             const int64_t offset = small_row(p, i, j, k);                                               \
             const T *x = (const T *)p->small->data + (offset < 0 ? 0 : offset);                         \

@@ -82,7 +82,8 @@ static void philox_batch_wide(uint64_t seed, uint64_t counter, uint64_t wide[BAT
 typedef struct making {
     const gd_attr *attr;
     void *out;
-    int64_t count, columns;
+    int64_t count;
+    bool narrow; /* randint's numbers are int32 */
     gd_walk x; /* dropout's input */
     void (*make)(const struct making *r, int64_t first, int64_t n);
 } making;
@@ -156,17 +157,19 @@ void GD_KERNEL(arange)(const gd_args *a) {
     make_all(&r);
 }
 
-DEFINE_MAKE(eye_f32, float, (first + k) / r->columns == (first + k) % r->columns)
-DEFINE_MAKE(eye_f64, double, (first + k) / r->columns == (first + k) % r->columns)
-DEFINE_MAKE(eye_i64, int64_t, (first + k) / r->columns == (first + k) % r->columns)
-DEFINE_MAKE(eye_i32, int32_t, (first + k) / r->columns == (first + k) % r->columns)
-DEFINE_MAKE(eye_bool, uint8_t, (first + k) / r->columns == (first + k) % r->columns)
-
+/* Zeros, then ones: a matrix of zeros is what memset is best at. */
 void GD_KERNEL(eye)(const gd_args *a) {
-    static void (*const eye[GD_DTYPES])(const making *r, int64_t first, int64_t n) = {eye_f32, eye_f64, eye_i64, eye_i32, eye_bool};
-    making r = {.attr = a->attr, .out = a->out[0]->data, .count = gd_numel(a->out[0]), .make = eye[a->out[0]->dtype]};
-    r.columns = a->out[0]->shape[3];
-    make_all(&r);
+    const gd_view *out = a->out[0];
+    const int64_t columns = out->shape[3], n = out->shape[2] < columns ? out->shape[2] : columns, bytes = gd_dtype_bytes(out->dtype);
+    const float f32 = 1;
+    const double f64 = 1;
+    const int64_t i64 = 1;
+    const int32_t i32 = 1;
+    const uint8_t yes = 1;
+    const void *const one[] = {[GD_FLOAT32] = &f32, [GD_FLOAT64] = &f64, [GD_INT64] = &i64, [GD_INT32] = &i32, [GD_BOOL] = &yes};
+    if (n == 0) return;
+    memset(out->data, 0, (size_t)(gd_numel(out) * bytes));
+    for (int64_t k = 0; k < n; k++) memcpy((char *)out->data + k * (columns + 1) * bytes, one[out->dtype], (size_t)bytes);
 }
 
 /* ---- uniform: low + u (high - low), and never high --------------------------------------------------- */
@@ -262,13 +265,13 @@ static void randint_any(const making *r, int64_t first, int64_t n) {
     uint64_t wide[BATCH];
     philox_batch_wide(seed_of(r), counter_of(r, first), wide);
     for (int64_t k = 0; k < n; k++) wide[k] = low + (span ? multiply_high(wide[k], span) : wide[k]);
-    if (r->columns) for (int64_t k = 0; k < n; k++) ((int32_t *)r->out)[first + k] = (int32_t)wide[k];
+    if (r->narrow) for (int64_t k = 0; k < n; k++) ((int32_t *)r->out)[first + k] = (int32_t)wide[k];
     else memcpy((int64_t *)r->out + first, wide, (size_t)n * sizeof *wide);
 }
 
 void GD_KERNEL(randint)(const gd_args *a) {
     making r = {.attr = a->attr, .out = a->out[0]->data, .count = gd_numel(a->out[0]), .make = randint_any};
-    r.columns = a->out[0]->dtype == GD_INT32;
+    r.narrow = a->out[0]->dtype == GD_INT32;
     make_all(&r);
 }
 

@@ -5,6 +5,7 @@
 #include "../thread.h"
 
 enum {
+    LINES = 4,               /* walked at once */
     COLUMNS = 256,           /* worked on together: their carries stay in L1 */
     TASK = 32 * 1024,        /* elements per task: about 30 us */
     SERIAL = 2 * TASK        /* at most so many elements are not worth waking a thread */
@@ -16,28 +17,34 @@ typedef struct scan {
     int64_t *places;         /* laid out as out */
     int dim;
     bool reverse;
-    int64_t n, units, task_units, panels;
+    int64_t n, lines, group, units, task_units, panels; /* group: lines of a unit */
     void (*unit)(const struct scan *r, int64_t u);
 } scan;
 
-/* A unit is one line, or COLUMNS of them that lie side by side: it starts here. */
+/* A unit is a group of lines, or COLUMNS of them that lie side by side (or as many as are left): it starts here. */
 typedef struct unit_place {
     int64_t i[4], columns;
 } unit_place;
 
-static unit_place place_of(const scan *r, int64_t u) {
+static unit_place line_place(const scan *r, int64_t line) {
     unit_place p = {{0}, 1};
-    const int64_t *shape = r->out->shape;
-    if (r->dim != 3) {
-        p.i[3] = u % r->panels * COLUMNS;
-        p.columns = shape[3] - p.i[3] < COLUMNS ? shape[3] - p.i[3] : COLUMNS;
-        u /= r->panels;
-    }
     for (int d = 2; d >= 0; d--) {
         if (d == r->dim) continue;
-        p.i[d] = u % shape[d];
-        u /= shape[d];
+        p.i[d] = line % r->out->shape[d];
+        line /= r->out->shape[d];
     }
+    return p;
+}
+
+static unit_place place_of(const scan *r, int64_t u) {
+    if (r->dim == 3) {
+        unit_place p = line_place(r, u * r->group);
+        p.columns = r->lines - u * r->group < r->group ? r->lines - u * r->group : r->group;
+        return p;
+    }
+    unit_place p = line_place(r, u / r->panels);
+    p.i[3] = u % r->panels * COLUMNS;
+    p.columns = r->out->shape[3] - p.i[3] < COLUMNS ? r->out->shape[3] - p.i[3] : COLUMNS;
     return p;
 }
 
@@ -57,6 +64,7 @@ static void some_units(void *ctx, int64_t i, int worker) {
 static scan scan_of(const gd_args *a) {
     scan r = {.x = a->in[0], .out = a->out[0], .dim = (int)a->attr->i[0], .reverse = a->attr->i[1] != 0};
     r.n = r.out->shape[r.dim];
+    r.group = 1;
     r.panels = (r.out->shape[3] + COLUMNS - 1) / COLUMNS;
     return r;
 }
@@ -64,8 +72,9 @@ static scan scan_of(const gd_args *a) {
 static void run_scan(scan *r) {
     const int64_t all = gd_numel(r->out);
     if (all == 0) return;
-    r->units = r->dim == 3 ? all / r->n : all / r->n / r->out->shape[3] * r->panels;
-    const int64_t each = all / r->units;
+    r->lines = all / r->n;
+    r->units = r->dim == 3 ? (r->lines + r->group - 1) / r->group : r->lines / r->out->shape[3] * r->panels;
+    const int64_t each = (all + r->units - 1) / r->units;
     r->task_units = all <= SERIAL ? r->units : each < TASK ? TASK / each : 1;
     if (r->task_units >= r->units) some_units(r, 0, 0);
     else gd_parallel((r->units + r->task_units - 1) / r->task_units, some_units, r);
@@ -73,31 +82,46 @@ static void run_scan(scan *r) {
 
 /* ---- One number is carried --------------------------------------------------------------------------------- */
 
-/* y[k] = the carry after entry k: STEP(carry, entry), from START on. */
+/* y[k] = the carry after entry k: STEP(carry, entry), from START on. Several lines are walked at once, because each
+ * step waits for the one before. */
 #define DEFINE_SCAN(name, T, CARRY, TO, START, STEP)                                                         \
     static void name(const scan *r, int64_t u) {                                                             \
         const unit_place p = place_of(r, u);                                                                 \
         const int64_t xs = r->x->strides[r->dim], ys = r->out->strides[r->dim], xc = r->x->strides[3];       \
-        const int64_t by = r->reverse ? -1 : 1, end = r->reverse ? -1 : r->n;                                \
-        const T *x = (const T *)r->x->data + offset_of(r->x, &p);                                            \
-        TO *y = (TO *)r->out->data + offset_of(r->out, &p);                                                  \
-        if (p.columns == 1) {                                                                                \
-            CARRY c = START;                                                                                 \
-            for (int64_t k = r->reverse ? r->n - 1 : 0; k != end; k += by) {                                 \
-                const CARRY v = (CARRY)x[k * xs];                                                            \
-                c = STEP(c, v);                                                                              \
-                y[k * ys] = (TO)c;                                                                           \
+        const int64_t by = r->reverse ? -1 : 1, end = r->reverse ? -1 : r->n, start = r->reverse ? r->n - 1 : 0; \
+        if (r->dim == 3) {                                                                                   \
+            const T *x[LINES];                                                                               \
+            TO *y[LINES];                                                                                    \
+            CARRY c[LINES];                                                                                  \
+            for (int64_t l = 0; l < LINES; l++) {                                                            \
+                const unit_place line = line_place(r, u * LINES + (l < p.columns ? l : 0));                  \
+                x[l] = (const T *)r->x->data + offset_of(r->x, &line);                                       \
+                y[l] = (TO *)r->out->data + offset_of(r->out, &line);                                        \
+                c[l] = START;                                                                                \
             }                                                                                                \
+            if (p.columns == LINES)                                                                          \
+                for (int64_t k = start; k != end; k += by)                                                   \
+                    for (int l = 0; l < LINES; l++) {                                                        \
+                        c[l] = STEP(c[l], (CARRY)x[l][k * xs]);                                              \
+                        y[l][k * ys] = (TO)c[l];                                                             \
+                    }                                                                                        \
+            else                                                                                             \
+                for (int64_t l = 0; l < p.columns; l++)                                                      \
+                    for (int64_t k = start; k != end; k += by) {                                             \
+                        c[l] = STEP(c[l], (CARRY)x[l][k * xs]);                                              \
+                        y[l][k * ys] = (TO)c[l];                                                             \
+                    }                                                                                        \
             return;                                                                                          \
         }                                                                                                    \
+        const T *x = (const T *)r->x->data + offset_of(r->x, &p);                                            \
+        TO *y = (TO *)r->out->data + offset_of(r->out, &p);                                                  \
         CARRY carry[COLUMNS];                                                                                \
         for (int64_t j = 0; j < p.columns; j++) carry[j] = START;                                            \
-        for (int64_t k = r->reverse ? r->n - 1 : 0; k != end; k += by) {                                     \
+        for (int64_t k = start; k != end; k += by) {                                                         \
             const T *row = x + k * xs;                                                                       \
             TO *to = y + k * ys;                                                                             \
             for (int64_t j = 0; j < p.columns; j++) {                                                        \
-                const CARRY v = (CARRY)row[j * xc];                                                          \
-                carry[j] = STEP(carry[j], v);                                                                \
+                carry[j] = STEP(carry[j], (CARRY)row[j * xc]);                                               \
                 to[j] = (TO)carry[j];                                                                        \
             }                                                                                                \
         }                                                                                                    \
@@ -132,6 +156,7 @@ typedef void scan_unit(const scan *r, int64_t u);
 void GD_KERNEL(cumsum)(const gd_args *a) {
     static scan_unit *const units[GD_DTYPES] = {sum_f32, sum_f64, sum_i64, sum_i32, sum_bool};
     scan r = scan_of(a);
+    r.group = LINES;
     r.unit = units[r.x->dtype];
     run_scan(&r);
 }
@@ -139,12 +164,14 @@ void GD_KERNEL(cumsum)(const gd_args *a) {
 void GD_KERNEL(cumprod)(const gd_args *a) {
     static scan_unit *const units[GD_DTYPES] = {product_f32, product_f64, product_i64, product_i32, product_bool};
     scan r = scan_of(a);
+    r.group = LINES;
     r.unit = units[r.x->dtype];
     run_scan(&r);
 }
 
 void GD_KERNEL(logcumsumexp)(const gd_args *a) {
     scan r = scan_of(a);
+    r.group = LINES;
     r.unit = r.x->dtype == GD_FLOAT32 ? lse_f32 : lse_f64;
     run_scan(&r);
 }

@@ -8,6 +8,7 @@
 
 enum {
     TASK = 32 * 1024, /* elements of the index per task: about 50 us */
+    PIECES = 8,       /* of columns: fewer, longer rows stream better */
     SERIAL = 2 * TASK /* at most so many elements are not worth waking a thread */
 };
 
@@ -116,6 +117,7 @@ static void scatter_all(const scattering *s, scatter *run) {
         const int64_t one = count / s->index.shape[along], least = along == 3 ? 64 : 1; /* threads do not share cache lines */
         c.each = one < TASK ? TASK / one : 1;
         if (c.each < least) c.each = least;
+        if (along == 3 && c.each < s->index.shape[3] / PIECES) c.each = s->index.shape[3] / PIECES;
     }
     if (count <= SERIAL || along < 0 || c.each >= s->index.shape[along]) run(s);
     else gd_parallel((s->index.shape[along] + c.each - 1) / c.each, scatter_task, &c);
@@ -140,7 +142,8 @@ static const void *neutral(int mode, int dtype) {
 void GD_KERNEL(scatter)(const gd_args *a) {
     const int mode = (int)a->attr->i[1], dtype = a->out[0]->dtype;
     if (gd_numel(a->out[0]) == 0) return;
-    GD_KERNEL(copy)(&(gd_args){.in = a->in, .out = a->out, .attr = a->attr, .nin = 1, .nout = 1});
+    if (a->in[0]->data != a->out[0]->data) /* else it is written in place */
+        GD_KERNEL(copy)(&(gd_args){.in = a->in, .out = a->out, .attr = a->attr, .nin = 1, .nout = 1});
     scattering s = {*a->in[1], *a->in[2], *a->out[0], (int)a->attr->i[0]};
     if (mode != GD_SCATTER_SET && a->attr->i[2] == 0) {
         scattering start = s;

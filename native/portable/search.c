@@ -36,12 +36,29 @@ static int64_t line_of(const searching *r, const gd_view *v, int64_t k) {
         const int64_t end = (i + 1) * TASK < r->count ? (i + 1) * TASK : r->count, n = r->sorted->shape[3];  \
         const int64_t step = r->sorted->strides[3], order_step = r->order ? r->order->strides[3] : 0;        \
         (void)worker;                                                                                        \
+        const bool flat = gd_is_contiguous(r->values);                                                       \
+        const T *x = NULL;                                                                                   \
+        const int64_t *order = NULL;                                                                         \
         for (int64_t k = i * TASK; k < end; k++) {                                                           \
-            const T value = ((const T *)r->values->data)[offset_of(r->values, k)];                           \
-            const T *x = (const T *)r->sorted->data + line_of(r, r->sorted, k);                              \
-            const int64_t *order = r->order ? (const int64_t *)r->order->data + line_of(r, r->order, k) : NULL; \
-            int64_t low = 0;                                                                                 \
-            for (int64_t left = n; left > 0;) {                                                              \
+            const T value = ((const T *)r->values->data)[flat ? k : offset_of(r->values, k)];                \
+            if (!x || r->sorted->rank != 1) {                                                                \
+                x = (const T *)r->sorted->data + line_of(r, r->sorted, k);                                   \
+                order = r->order ? (const int64_t *)r->order->data + line_of(r, r->order, k) : NULL;         \
+            }                                                                                                \
+            int64_t low = 0, left = n;                                                                       \
+            if (step == 1 && !order) { /* without a branch that could be mispredicted */                     \
+                while (left > 1) {                                                                           \
+                    const int64_t half = left / 2;                                                           \
+                    const T v = x[low + half - 1];                                                           \
+                    const bool before = r->right ? !(v > value) : !(v >= value);                             \
+                    low += before * half;                                                                    \
+                    left -= half;                                                                            \
+                }                                                                                            \
+                if (left) low += r->right ? !(x[low] > value) : !(x[low] >= value);                          \
+                r->out[k] = low;                                                                             \
+                continue;                                                                                    \
+            }                                                                                                \
+            while (left > 0) {                                                                               \
                 const int64_t half = left / 2, at = low + half;                                              \
                 const T v = x[(order ? order[at * order_step] : at) * step];                                 \
                 const bool before = r->right ? !(v > value) : !(v >= value);                                 \
