@@ -36,16 +36,16 @@ static padding padding_of(const gd_args *a, const gd_view *small, const gd_view 
     return p;
 }
 
-/* Where the row of the small tensor that row (i, j, k) of the large one shows begins; -1: nowhere. */
-static int64_t small_row(const padding *p, int64_t i, int64_t j, int64_t k) {
-    const int64_t at[3] = {i, j, k};
-    int64_t offset = 0;
-    for (int d = 0; d < 3; d++) {
-        const int64_t place = gd_pad_place(at[d] - p->before[d], p->small->shape[d], p->mode);
-        if (place < 0) return -1;
-        offset += place * p->small->strides[d];
-    }
-    return offset;
+/* Where the plane of the small tensor that plane (i, j) of the large one shows begins; -1: nowhere. */
+static int64_t small_plane(const padding *p, int64_t i, int64_t j) {
+    const int64_t at0 = gd_pad_place(i - p->before[0], p->small->shape[0], p->mode), at1 = gd_pad_place(j - p->before[1], p->small->shape[1], p->mode);
+    return at0 < 0 || at1 < 0 ? -1 : at0 * p->small->strides[0] + at1 * p->small->strides[1];
+}
+
+/* The same of its row k. */
+static int64_t small_row(const padding *p, int64_t plane, int64_t k) {
+    const int64_t at = gd_pad_place(k - p->before[2], p->small->shape[2], p->mode);
+    return at < 0 || plane < 0 ? -1 : plane + at * p->small->strides[2];
 }
 
 /* ---- pad ------------------------------------------------------------------------------------------------- */
@@ -56,11 +56,15 @@ static int64_t small_row(const padding *p, int64_t i, int64_t j, int64_t k) {
         T value;                                                                                        \
         memcpy(&value, &p->value, sizeof value);                                                        \
         int64_t k = first % shape[2], j = first / shape[2] % shape[1], i = first / shape[2] / shape[1];     \
+        int64_t plane = small_plane(p, i, j);                                                           \
         for (int64_t row = first; row < last; row++, k++) {                                             \
-            if (k == shape[2]) k = 0, j++;                                                              \
-            if (j == shape[1]) j = 0, i++;                                                              \
+            if (k == shape[2]) {                                                                        \
+                k = 0;                                                                                  \
+                if (++j == shape[1]) j = 0, i++;                                                        \
+                plane = small_plane(p, i, j);                                                           \
+            }                                                                                           \
             T *y = (T *)p->large->data + row * shape[3];                                                \
-            const int64_t offset = small_row(p, i, j, k);                                               \
+            const int64_t offset = small_row(p, plane, k);                                              \
             const T *x = (const T *)p->small->data + (offset < 0 ? 0 : offset);                         \
             if (offset < 0) {                                                                           \
                 for (int64_t l = 0; l < shape[3]; l++) y[l] = value;                                    \
@@ -129,9 +133,10 @@ typedef struct folding {
 #define DEFINE_PAD_BWD(name, T)                                                                                   \
     static void fold_##name(const folding *f, int64_t i, int64_t j) {                                             \
         const padding *p = &f->p;                                                                                 \
+        const int64_t plane = small_plane(p, i, j);                                                               \
         for (int64_t k = 0; k < f->g->shape[2]; k++) {                                                            \
             const T *g = (const T *)f->g->data + i * f->g->strides[0] + j * f->g->strides[1] + k * f->g->strides[2]; \
-            const int64_t offset = small_row(p, i, j, k), step = f->g->strides[3];                                \
+            const int64_t offset = small_row(p, plane, k), step = f->g->strides[3];                                \
             if (offset < 0) continue;                                                                             \
             T *y = (T *)p->small->data + offset;                                                                  \
             for (int64_t r = 0; r < p->runs; r++) {                                                               \

@@ -9,6 +9,7 @@
 enum {
     TASK = 32 * 1024, /* elements of the index per task: about 50 us */
     PIECES = 8,       /* of columns: fewer, longer rows stream better */
+    ALIGNED = 64,     /* columns, so that threads do not share cache lines */
     SERIAL = 2 * TASK /* at most so many elements are not worth waking a thread */
 };
 
@@ -114,10 +115,10 @@ static void scatter_all(const scattering *s, scatter *run) {
         if (d != s->dim && s->index.shape[d] > 1 && (along < 0 || s->index.shape[d] > s->index.shape[along])) along = d;
     cutting c = {s, run, along, 0};
     if (along >= 0) {
-        const int64_t one = count / s->index.shape[along], least = along == 3 ? 64 : 1; /* threads do not share cache lines */
+        const int64_t one = count / s->index.shape[along], least = along == 3 ? ALIGNED : 1;
         c.each = one < TASK ? TASK / one : 1;
         if (c.each < least) c.each = least;
-        if (along == 3 && c.each < s->index.shape[3] / PIECES) c.each = s->index.shape[3] / PIECES;
+        if (along == 3 && c.each < s->index.shape[3] / PIECES) c.each = (s->index.shape[3] / PIECES + ALIGNED - 1) / ALIGNED * ALIGNED;
     }
     if (count <= SERIAL || along < 0 || c.each >= s->index.shape[along]) run(s);
     else gd_parallel((s->index.shape[along] + c.each - 1) / c.each, scatter_task, &c);

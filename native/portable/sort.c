@@ -121,14 +121,24 @@ static picking picking_in(char *space, int64_t k) {
     return (picking){item, item + room, (uint32_t *)(item + 2 * room), k, 0, room, UINT32_MAX};
 }
 
+enum { INSERTED = 32 }; /* so few are kept in order one by one */
+
+static void insert(picking *p, uint64_t item) {
+    int64_t at = p->n < p->k ? p->n++ : p->k - 1;
+    for (; at > 0 && p->item[at - 1] > item; at--) p->item[at] = p->item[at - 1];
+    p->item[at] = item;
+    if (p->n == p->k) p->bound = (uint32_t)(p->item[p->k - 1] >> 32);
+}
+
 static void keep_best(picking *p) {
+    if (p->k <= INSERTED) return;
     sort_items(p->item, p->other, p->n, p->count);
     if (p->n < p->k) return;
     p->n = p->k;
     p->bound = (uint32_t)(p->item[p->k - 1] >> 32);
 }
 
-enum { LOOK = 64 }; /* entries that are passed over together where none is a candidate */
+enum { LOOK = 32 }; /* entries that are passed over together where none is a candidate */
 
 /* Entries first .. last of a line. What equals the bound may be better only while there are fewer than k. */
 #define DEFINE_PICK(name, T, word)                                                                       \
@@ -143,7 +153,12 @@ enum { LOOK = 64 }; /* entries that are passed over together where none is a can
             if (!any && bound != UINT32_MAX) continue;                                                   \
             for (int64_t k = 0; k < n; k++) {                                                            \
                 if (w[k] >= p->bound && p->n >= p->k) continue;                                          \
-                p->item[p->n++] = UPPER(w[k]) | (uint64_t)(at + k);                                      \
+                const uint64_t item = UPPER(w[k]) | (uint64_t)(at + k);                                  \
+                if (p->k <= INSERTED) {                                                                  \
+                    insert(p, item);                                                                     \
+                    continue;                                                                            \
+                }                                                                                        \
+                p->item[p->n++] = item;                                                                  \
                 if (p->n == p->room) keep_best(p);                                                       \
             }                                                                                            \
         }                                                                                                \
