@@ -69,7 +69,7 @@ gd_conv_cut gd_conv_cut_gather(const gd_conv *c, bool backward, const gd_view *s
         q.kernel[d] = c->kernel[d];
         q.source[d] = backward ? c->out[d] : c->in[d];
         q.result[d] = backward ? c->in[d] : c->out[d];
-        q.classes[d] = backward ? gd_conv_min(s, c->in[d]) : 1;
+        q.classes[d] = backward ? clamp(c->in[d], 1, s) : 1;
         q.grid[d] = gd_conv_ceil(q.result[d], q.classes[d]);
         q.step[d] = backward ? 1 : s;
         q.low[d] = backward ? floor_div(c->pad[d] - reach + s - 1, s) : -c->pad[d];

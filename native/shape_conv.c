@@ -111,7 +111,7 @@ gd_status gd_shape_conv_bwd_input(gd_shape_call *c) {
         return gd_fail(GD_ERR_SHAPE, "%s: input is %s, weight is %s, groups is %lld: the input must have weight.shape[0] channels, a multiple of groups",
                        c->name, gd_text_view(g), gd_text_view(w), (long long)i[6]);
     GD_TRY(check_bias(c, shape[1]));
-    if (i[9] < 0 || i[10] < 0) return gd_fail(GD_ERR_SHAPE, "%s: the result would have size (%lld, %lld)", c->name, (long long)i[9], (long long)i[10]);
+    if (i[9] < 1 || i[10] < 1) return gd_fail(GD_ERR_SHAPE, "%s: the result would have size (%lld, %lld)", c->name, (long long)i[9], (long long)i[10]);
     GD_TRY(conv_points(c, i + 9, w->shape + 2, i, i + 2, i + 7, i + 4, points));
     if (points[0] != g->shape[2] || points[1] != g->shape[3])
         return gd_fail(GD_ERR_SHAPE, "%s: input is %s, but a result of size (%lld, %lld) belongs to one of size (%lld, %lld)", c->name, gd_text_view(g),
