@@ -88,7 +88,7 @@ gd_conv_cut gd_conv_cut_gather(const gd_conv *c, bool backward, const gd_view *s
     }
     const int64_t items = q.image_blocks * q.groups * q.blocks[0] * q.blocks[1];
     const int64_t parts = clamp(GD_CONV_ITEMS / items, 1, gd_conv_max(q.outs / GD_CONV_LEAST_OUTS, 1));
-    q.block_outs = gd_conv_max(gd_conv_ceil(q.outs, parts), 1);
+    q.block_outs = parts == 1 ? q.outs : gd_conv_min(part(q.outs, gd_conv_ceil(q.outs, parts), GD_CONV_LEAST_OUTS), q.outs);
     q.out_blocks = gd_conv_ceil(q.outs, q.block_outs);
     const int64_t lanes = q.groups * q.out_blocks * (q.block_outs + q.block_outs / 4 + 1); /* rounded up to whole register tiles */
     q.weight_bytes = gd_conv_round(lanes * q.channels * q.taps * esize);

@@ -10,7 +10,7 @@ enum {
     GD_CONV_POINTS = 256,     /* grid points of an item: enough to use each weight often, few enough for many items */
     GD_CONV_TILE = 512 << 10, /* bytes of the copied source of an item: half an L2 */
     GD_CONV_ITEMS = 32,       /* items wanted: results are divided, too, where there would be fewer */
-    GD_CONV_LEAST_OUTS = 16,  /* results of an item at least, where they are divided */
+    GD_CONV_LEAST_OUTS = 28,  /* where they are divided, into multiples of this: whole register tiles of 14 and of 4 rows */
     GD_CONV_TASK = 1 << 17,   /* multiply-adds of a task at least: about 5 us */
     GD_CONV_NARROW = 8,       /* fewer results of a group than this: weight gradients as dot products over points */
     GD_CONV_DOT_POINTS = 2048,/* grid points of a block then */

@@ -123,7 +123,7 @@ def test_char_lstm_says_what_is_wrong_with_the_text(tmp_path: Path, content: byt
     assert said.startswith("char_lstm: ") and complaint in said and len(said.splitlines()) == 1, said
 
 
-PROGRAMS = ["char_lstm.py", "iris.py", "spiral.py", "digits_lstm.py", "mlp_digits.py", "mixed_precision.py", "gpt_char.py"]
+PROGRAMS = ["char_lstm.py", "cnn_digits.py", "iris.py", "spiral.py", "digits_lstm.py", "mlp_digits.py", "mixed_precision.py", "gpt_char.py"]
 REFUSED = [
     ("char_lstm.py", option, word)
     for option, words in {
@@ -141,6 +141,7 @@ REFUSED = [
         "iris.py": "--epochs --seed",
         "spiral.py": "--steps --points --seed",
         "digits_lstm.py": "--epochs --hidden --seed",
+        "cnn_digits.py": "--epochs --channels --seed",
         "mlp_digits.py": "--epochs --hidden --seed",
         "mixed_precision.py": "--steps --width --seed",
         "gpt_char.py": "--steps --batch --length --width --layers --heads --write --lr --dropout --temperature --seed",
@@ -286,6 +287,18 @@ def test_mlp_digits() -> None:
     output = run("mlp_digits.py", "--epochs", "6")
     (before,), (after,) = numbers(r"before: ([\d.]+)%", output), numbers(r"after: ([\d.]+)%", output)
     assert before < 30 and after > 93, output
+
+
+def test_cnn_digits() -> None:
+    pytest.importorskip("sklearn", reason="the pictures come with scikit-learn, which is not installed")
+    output = run("cnn_digits.py", "--epochs", "5")
+    (before,), (after,) = numbers(r"before: ([\d.]+)%", output), numbers(r"after: ([\d.]+)%", output)
+    assert before < 30 and after > 94, output
+    assert len(output.split("looks for:\n")[1].splitlines()) == 3
+
+
+def test_cnn_digits_says_what_is_missing(tmp_path: Path) -> None:
+    assert "pip install scikit-learn" in run("cnn_digits.py", code=1, **without("sklearn", folder=tmp_path))
 
 
 def test_mixed_precision() -> None:

@@ -9,6 +9,7 @@
 
 enum { GEMM_MR = 14, CONV_MR = 14, CONV_SUM_MR = 9, CONV_NARROW = 4, CONV_MOST_UNITS = 4, CONV_MASKED = 1 };
 
+#include "../portable/conv_copy.h"
 #include "../portable/conv_operands.h"
 #include "gemm_vector.h"
 
@@ -74,6 +75,38 @@ static inline __attribute__((always_inline)) void scatter_f64(double *p, int64_t
         _mm256_mask_storeu_pd(p + step, (__mmask8)(m >> 4), _mm512_extractf64x4_pd(v, 1));
     }
 }
+
+/* Bits [from, end) of a vector whose lane 0 is column j. */
+static inline uint32_t real_bits(int64_t from, int64_t end, int64_t j, int lanes) {
+    return ((1u << clip(end - j, lanes)) - 1) & ~((1u << clip(from - j, lanes)) - 1);
+}
+
+/* Column by column of vectors; of a step of 2, every second number of two vectors. */
+DEFINE_COPY_ROWS(float, copy_any_f32)
+static void copy_source_f32(const float *src, int64_t s_row, int64_t s_column, int64_t rows, int64_t from, int64_t end, int64_t columns, float *to, int64_t to_row) {
+    if (s_column != 1 && s_column != 2) {
+        copy_any_f32(src, s_row, s_column, rows, from, end, columns, to, to_row);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += 16) {
+        const __mmask16 written = (__mmask16)real_bits(0, columns, j, 16);
+        const float *s = src + j * s_column;
+        float *t = to + j;
+        if (s_column == 1) {
+            const __mmask16 real = (__mmask16)real_bits(from, end, j, 16);
+            for (int64_t r = 0; r < rows; r++, s += s_row, t += to_row) _mm512_mask_storeu_ps(t, written, _mm512_maskz_loadu_ps(real, s));
+            continue;
+        }
+        const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+        const int64_t last = end > from ? 2 * end - 1 : 2 * from; /* not past the last real number */
+        const __mmask16 low = (__mmask16)real_bits(2 * from, last, 2 * j, 16), high = (__mmask16)real_bits(2 * from, last, 2 * j + 16, 16);
+        for (int64_t r = 0; r < rows; r++, s += s_row, t += to_row) {
+            const __m512 a = _mm512_maskz_loadu_ps(low, s), b = _mm512_maskz_loadu_ps(high, s + 16);
+            _mm512_mask_storeu_ps(t, written, _mm512_permutex2var_ps(a, even, b));
+        }
+    }
+}
+DEFINE_COPY_ROWS(double, copy_source_f64)
 
 #define DEFINE_PACK_LANES(T, s)                                                                                                    \
     static inline void pack_lanes_of_##s(const T *src, int64_t lane_stride, int64_t k_stride, int64_t lanes, int64_t k, int64_t width, T *dst) { \

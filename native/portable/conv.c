@@ -10,6 +10,7 @@
 
 enum { CONV_MR = GEMM_MR, CONV_SUM_MR = GEMM_MR, CONV_NARROW = 2, CONV_MOST_UNITS = 4, CONV_MASKED = 0 };
 
+#include "conv_copy.h"
 #include "conv_operands.h"
 #include "gemm_pack.h"
 #include "gemm_transpose.h"
@@ -40,6 +41,8 @@ enum { CONV_MR = GEMM_MR, CONV_SUM_MR = GEMM_MR, CONV_NARROW = 2, CONV_MOST_UNIT
     }
 DEFINE_UNITS(float, f32, v_f32)
 DEFINE_UNITS(double, f64, v_f64)
+DEFINE_COPY_ROWS(float, copy_source_f32)
+DEFINE_COPY_ROWS(double, copy_source_f64)
 
 #define TILE_T float
 #define TILE_V v_f32

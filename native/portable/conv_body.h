@@ -1,35 +1,26 @@
 /* conv_body.h - what convolutions do per element type: copying a source with its borders, packing weights, and the
  * items of work. Template: the includer defines TILE_T, TILE(name) and CONV(name); see conv_driver.h. */
 
-/* One row of a tile, by phases of the column step: columns from x0 on, 0 outside [0, width). */
-static void CONV(copy_row)(const TILE_T *src, int64_t stride, int64_t width, int64_t x0, int64_t step, int64_t columns, TILE_T *to) {
-    for (int64_t phase = 0; phase < step; phase++, to += columns) {
-        const int64_t first = x0 + phase; /* column j of the phase is first + j step */
-        const int64_t from = first >= 0 ? 0 : gd_conv_min(gd_conv_ceil(-first, step), columns);
-        const int64_t end = first >= width ? from : gd_conv_max(gd_conv_min((width - 1 - first) / step + 1, columns), from);
-        const int64_t jump = step * stride;
-        for (int64_t j = 0; j < from; j++) to[j] = 0;
-        const TILE_T *s = src + first * stride;
-        if (jump == 1) for (int64_t j = from; j < end; j++) to[j] = s[j];
-        else if (jump == 2) for (int64_t j = from; j < end; j++) to[j] = s[2 * j];
-        else for (int64_t j = from; j < end; j++) to[j] = s[j * jump];
-        for (int64_t j = end; j < columns; j++) to[j] = 0;
-    }
-}
-
-/* The source that grid points from (row, column) on see: images x channels x rows, with zeros around the image. */
+/* The source that grid points from (row, column) on see: images x channels x rows, with zeros around the image. The
+ * columns of a row are sorted by phases of the column step. */
 static void CONV(copy)(const conv_job *q, int64_t image, int64_t images, int64_t channel, int64_t channels, int64_t row, int64_t rows, int64_t column, TILE_T *to) {
     const gd_conv_cut *p = &q->cut;
-    const int64_t y0 = row * p->step[0] + p->low[0], x0 = column * p->step[1] + p->low[1];
+    const int64_t y0 = row * p->step[0] + p->low[0], x0 = column * p->step[1] + p->low[1], step = p->step[1], columns = p->tile[1];
     const int64_t tile_rows = (rows - 1) * p->step[0] + p->span[0] + 1;
-    for (int64_t n = image; n < image + images; n++) {
-        for (int64_t c = 0; c < p->block_channels; c++, to += p->plane) {
-            const TILE_T *plane = (const TILE_T *)q->source + n * q->s_image + (channel + c) * q->s_channel;
-            if (c >= channels) continue;
-            for (int64_t r = 0; r < tile_rows; r++) {
-                const int64_t y = y0 + r;
-                if (y < 0 || y >= p->source[0]) memset(to + r * p->row, 0, (size_t)p->row * sizeof(TILE_T));
-                else CONV(copy_row)(plane + y * q->s_row, q->s_column, p->source[1], x0, p->step[1], p->tile[1], to + r * p->row);
+    const int64_t top = gd_conv_min(gd_conv_max(-y0, 0), tile_rows); /* rows of zeros, and where rows of the image end */
+    const int64_t bottom = gd_conv_max(gd_conv_min(p->source[0] - y0, tile_rows), top);
+    for (int64_t n = image; n < image + images; n++, to += p->block_channels * p->plane) {
+        TILE_T *plane = to;
+        for (int64_t c = 0; c < channels; c++, plane += p->plane) {
+            const TILE_T *s = (const TILE_T *)q->source + n * q->s_image + (channel + c) * q->s_channel + (y0 + top) * q->s_row;
+            memset(plane, 0, (size_t)(top * p->row) * sizeof(TILE_T));
+            memset(plane + bottom * p->row, 0, (size_t)((tile_rows - bottom) * p->row) * sizeof(TILE_T));
+            for (int64_t phase = 0; phase < step; phase++) {
+                const int64_t first = x0 + phase; /* column j of the phase is first + j step; those in [from, end) are real */
+                const int64_t from = first >= 0 ? 0 : gd_conv_min(gd_conv_ceil(-first, step), columns);
+                const int64_t end = first >= p->source[1] ? from : gd_conv_max(gd_conv_min((p->source[1] - 1 - first) / step + 1, columns), from);
+                TILE(copy_source)(s + first * q->s_column, q->s_row, step * q->s_column, bottom - top, from, end, columns,
+                                plane + top * p->row + phase * columns, p->row);
             }
         }
     }
