@@ -9,7 +9,8 @@
 
 enum {
     TASK = 16 * 1024,  /* input elements read by a task: about 5 us */
-    SERIAL = 2 * TASK  /* at most so many are not worth waking a thread */
+    SERIAL = 2 * TASK, /* at most so many are not worth waking a thread */
+    KNOWN = 16         /* elements of a window whose places are computed once */
 };
 
 typedef struct pooling {
@@ -21,6 +22,8 @@ typedef struct pooling {
     double *sums;         /* avg_pool_bwd: a row for each worker */
     gd_pool_axis h, w;
     int64_t rows, per_task, divisor;
+    int64_t least[KNOWN], most[KNOWN]; /* inside() of all results, for the first elements of a window */
+    int64_t whole_from, whole_to;      /* results whose windows lie inside the input along w */
     bool planar, count_pad, assign;
     void (*row)(const struct pooling *p, int64_t row, int worker);
 } pooling;
@@ -45,13 +48,31 @@ static const char *row_of(const gd_view *v, int64_t plane, int64_t h) {
     return (const char *)v->data + at * gd_dtype_bytes(v->dtype);
 }
 
-/* The results from .. to of a row whose element k of the window lies inside the input: lo .. hi. */
-static void inside(const gd_pool_axis *a, int64_t k, int64_t from, int64_t to, int64_t *lo, int64_t *hi) {
-    const int64_t before = a->pad - k * a->dilation; /* o stride >= before */
-    const int64_t least = before > 0 ? (before + a->stride - 1) / a->stride : 0, room = a->in - 1 + before;
-    const int64_t most = room < 0 ? 0 : room / a->stride + 1;
-    *lo = least > from ? least : from;
-    *hi = most < to ? most : to;
+/* The results least .. most whose element k of the window lies inside the input. */
+static void inside_all(const gd_pool_axis *a, int64_t k, int64_t *least, int64_t *most) {
+    const int64_t before = a->pad - k * a->dilation, room = a->in - 1 + before; /* before <= o stride <= room */
+    *least = before > 0 ? (before + a->stride - 1) / a->stride : 0;
+    *most = room < 0 ? 0 : room / a->stride + 1;
+}
+
+/* Of those the ones from .. to: lo .. hi. */
+static void inside(const pooling *p, int64_t k, int64_t from, int64_t to, int64_t *lo, int64_t *hi) {
+    if (k < KNOWN) *lo = p->least[k], *hi = p->most[k];
+    else inside_all(&p->w, k, lo, hi);
+    if (*lo < from) *lo = from;
+    if (*hi > to) *hi = to;
+}
+
+/* What is the same for all rows. */
+static void know(pooling *p) {
+    const gd_pool_axis *w = &p->w;
+    if (w->adaptive) return;
+    for (int64_t k = 0; k < w->kernel && k < KNOWN; k++) inside_all(w, k, &p->least[k], &p->most[k]);
+    const int64_t room = w->in + w->pad - (w->kernel - 1) * w->dilation - 1;
+    p->whole_from = (w->pad + w->stride - 1) / w->stride;
+    p->whole_to = room < 0 ? 0 : room / w->stride + 1;
+    if (p->whole_to > w->out) p->whole_to = w->out;
+    if (p->whole_from > p->whole_to) p->whole_from = p->whole_to;
 }
 
 /* ---- Maxima: a NaN wins, the last of several; else the first of the largest -------------------------------------- */
@@ -79,17 +100,18 @@ static void inside(const gd_pool_axis *a, int64_t k, int64_t from, int64_t to, i
         const int64_t xs = p->x->strides[3], by = p->w.stride, step = by * xs, width = p->planar ? p->w.in : 0; \
         gd_pool_window(&p->h, oh, &h0, &h1);                                                              \
         const int64_t top = h0 < p->h.in ? h0 : p->h.in - 1; /* dilation may step over a small input */    \
-        for (int64_t o = from; o < to; o++) {                                                             \
+        for (int64_t o = from; o < to; o++) best[o - from] = LEAST;                                       \
+        for (int64_t o = from; index && o < to; o++) where[o - from] = (I)(top * width + o * by - p->w.pad); \
+        for (int64_t o = from; index && o < to && o * by < p->w.pad; o++) { /* starts in the padding */   \
             int64_t first, last;                                                                          \
             gd_pool_window(&p->w, o, &first, &last);                                                      \
-            best[o - from] = LEAST;                                                                       \
             where[o - from] = (I)(top * width + (first < p->w.in ? first : p->w.in - 1));                 \
         }                                                                                                 \
         for (int64_t h = h0; h < h1; h += p->h.dilation)                                                  \
             for (int64_t k = 0; k < p->w.kernel; k++) {                                                   \
                 const int64_t start = k * p->w.dilation - p->w.pad, at = h * width + start;               \
                 const T *x = (const T *)(const void *)row_of(p->x, plane, h) + start * xs;                   \
-                inside(&p->w, k, from, to, &lo, &hi);                                                     \
+                inside(p, k, from, to, &lo, &hi);                                                     \
                 if (!index) {                                                                             \
                     if (step == 1) MAX_VALUES(T, 1)                                                       \
                     else if (step == 2) MAX_VALUES(T, 2)                                                  \
@@ -167,6 +189,7 @@ void GD_KERNEL(max_pool)(const gd_args *a) {
     if (a->attr->i[GD_POOL_INDICES]) p.indices = a->out[1]->data;
     p.h = gd_pool_axis_of(a->attr, 0, x->shape[2], y->shape[2], true);
     p.w = gd_pool_axis_of(a->attr, 1, x->shape[3], y->shape[3], true);
+    know(&p);
     const int64_t window = p.h.adaptive ? (p.h.in / p.h.out + 1) * (p.w.in / p.w.out + 1) : p.h.kernel * p.w.kernel;
     pool_rows(&p, y->shape[0] * y->shape[1] * y->shape[2], p.w.out * window);
 }
@@ -185,17 +208,23 @@ void GD_KERNEL(max_pool_bwd)(const gd_args *a) {
 
 /* ---- Averages: sums are float64 ----------------------------------------------------------------------------------- */
 
-/* What the sum of the window (oh, ow) is divided by; 0 where it has no element. */
-static double divisor_of(const pooling *p, int64_t oh, int64_t ow) {
+/* What the sums of the windows from .. to of row oh are divided by; infinity where there is no element. */
+static void divisors(const pooling *p, int64_t oh, int64_t from, int64_t to, double *by) {
     int64_t h0, h1, w0, w1;
-    const int64_t h = gd_pool_window(&p->h, oh, &h0, &h1), w = gd_pool_window(&p->w, ow, &w0, &w1);
-    if (h1 <= h0 || w1 <= w0) return 0;
-    return (double)(p->divisor ? p->divisor : p->count_pad ? h * w : (h1 - h0) * (w1 - w0));
+    const int64_t h = gd_pool_window(&p->h, oh, &h0, &h1), high = p->count_pad ? h : h1 - h0;
+    const double whole = h1 <= h0 ? INFINITY : (double)(p->divisor ? p->divisor : high * p->w.kernel);
+    for (int64_t o = from; o < to; o++) {
+        if (o == p->whole_from && !p->w.adaptive)
+            for (; o < p->whole_to && o < to; o++) by[o - from] = whole;
+        if (o == to) return;
+        const int64_t w = gd_pool_window(&p->w, o, &w0, &w1), wide = p->count_pad ? w : w1 - w0;
+        by[o - from] = h1 <= h0 || w1 <= w0 ? INFINITY : (double)(p->divisor ? p->divisor : high * wide);
+    }
 }
 
 #define DEFINE_AVG(name, T)                                                                               \
     static void avg_tile_##name(const pooling *p, int64_t plane, int64_t oh, int64_t from, int64_t to, T *y) { \
-        double sum[GD_POOL_TILE] = {0};                                                                   \
+        double sum[GD_POOL_TILE] = {0}, by[GD_POOL_TILE];                                                 \
         int64_t h0, h1, w0, w1, lo, hi;                                                                   \
         const int64_t xs = p->x->strides[3], step = p->w.stride * xs;                                     \
         gd_pool_window(&p->h, oh, &h0, &h1);                                                              \
@@ -210,16 +239,14 @@ static double divisor_of(const pooling *p, int64_t oh, int64_t ow) {
             }                                                                                             \
             for (int64_t k = 0; k < p->w.kernel; k++) {                                                   \
                 const T *x = row + (k - p->w.pad) * xs;                                                   \
-                inside(&p->w, k, from, to, &lo, &hi);                                                     \
+                inside(p, k, from, to, &lo, &hi);                                                     \
                 if (step == 1) for (int64_t o = lo; o < hi; o++) sum[o - from] += (double)x[o];           \
                 else if (step == 2) for (int64_t o = lo; o < hi; o++) sum[o - from] += (double)x[o * 2];  \
                 else for (int64_t o = lo; o < hi; o++) sum[o - from] += (double)x[o * step];              \
             }                                                                                             \
         }                                                                                                 \
-        for (int64_t o = from; o < to; o++) {                                                             \
-            const double by = divisor_of(p, oh, o);                                                       \
-            y[o] = by != 0 ? (T)(sum[o - from] / by) : 0;                                                 \
-        }                                                                                                 \
+        divisors(p, oh, from, to, by);                                                                    \
+        for (int64_t o = from; o < to; o++) y[o] = (T)(sum[o - from] / by[o - from]);                     \
     }                                                                                                     \
     static void avg_row_##name(const pooling *p, int64_t row, int worker) {                               \
         T *y = (T *)(void *)p->out + row * p->w.out;                                                      \
@@ -232,7 +259,8 @@ static double divisor_of(const pooling *p, int64_t oh, int64_t ow) {
         const int64_t plane = row / p->h.in, ih = row % p->h.in, gs = p->x->strides[3];                   \
         double *sum = p->sums + worker * p->w.in;                                                         \
         T *dx = (T *)(void *)p->out + row * p->w.in;                                                      \
-        int64_t h0, h1, w0, w1;                                                                           \
+        double share[GD_POOL_TILE], by[GD_POOL_TILE];                                                     \
+        int64_t h0, h1, w0, w1, lo, hi;                                                                   \
         memset(sum, 0, (size_t)p->w.in * sizeof *sum);                                                    \
         int64_t oh = p->h.adaptive ? ih * p->h.out / p->h.in : (ih + p->h.pad - p->h.kernel) / p->h.stride; \
         for (oh = oh > 0 ? oh - 1 : 0; oh < p->h.out; oh++) {                                             \
@@ -240,10 +268,20 @@ static double divisor_of(const pooling *p, int64_t oh, int64_t ow) {
             if (h0 > ih) break;                                                                           \
             if (h1 <= ih) continue;                                                                       \
             const T *g = (const T *)(const void *)row_of(p->x, plane, oh);                                \
-            for (int64_t o = 0; o < p->w.out; o++) {                                                      \
-                gd_pool_window(&p->w, o, &w0, &w1);                                                       \
-                const double by = divisor_of(p, oh, o), share = by != 0 ? (double)g[o * gs] / by : 0;     \
-                for (int64_t w = w0; w < w1; w++) sum[w] += share;                                        \
+            for (int64_t from = 0; from < p->w.out; from += GD_POOL_TILE) {                               \
+                const int64_t to = from + GD_POOL_TILE < p->w.out ? from + GD_POOL_TILE : p->w.out;       \
+                divisors(p, oh, from, to, by);                                                            \
+                for (int64_t o = from; o < to; o++) share[o - from] = (double)g[o * gs] / by[o - from];   \
+                for (int64_t o = from; p->w.adaptive && o < to; o++) {                                    \
+                    gd_pool_window(&p->w, o, &w0, &w1);                                                   \
+                    for (int64_t w = w0; w < w1; w++) sum[w] += share[o - from];                          \
+                }                                                                                         \
+                for (int64_t k = 0; !p->w.adaptive && k < p->w.kernel; k++) {                             \
+                    double *at = sum + k - p->w.pad;                                                      \
+                    inside(p, k, from, to, &lo, &hi);                                                     \
+                    if (p->w.stride == 1) for (int64_t o = lo; o < hi; o++) at[o] += share[o - from];     \
+                    else for (int64_t o = lo; o < hi; o++) at[o * p->w.stride] += share[o - from];        \
+                }                                                                                         \
             }                                                                                             \
         }                                                                                                 \
         for (int64_t w = 0; w < p->w.in; w++) dx[w] = (T)sum[w];                                          \
@@ -261,6 +299,7 @@ void GD_KERNEL(avg_pool)(const gd_args *a) {
     if (gd_numel(y) == 0) return;
     pooling p = averages(a, x->shape[2], x->shape[3], y->shape[2], y->shape[3]);
     p.row = x->dtype == GD_FLOAT32 ? avg_row_f32 : avg_row_f64;
+    know(&p);
     const int64_t window = p.h.adaptive ? (p.h.in / p.h.out + 1) * (p.w.in / p.w.out + 1) : p.h.kernel * p.w.kernel;
     pool_rows(&p, y->shape[0] * y->shape[1] * y->shape[2], p.w.out * window);
 }
@@ -271,6 +310,7 @@ void GD_KERNEL(avg_pool_bwd)(const gd_args *a) {
     pooling p = averages(a, dx->shape[2], dx->shape[3], g->shape[2], g->shape[3]);
     p.row = g->dtype == GD_FLOAT32 ? avg_bwd_f32 : avg_bwd_f64;
     p.sums = a->workspace;
+    know(&p);
     const int64_t windows = p.h.adaptive ? 2 : (p.h.kernel + p.h.stride - 1) / p.h.stride; /* that a row is in */
     pool_rows(&p, dx->shape[0] * dx->shape[1] * dx->shape[2], windows * p.w.in);
 }
