@@ -117,6 +117,14 @@ def test_prelu(shape: tuple[int, ...], weights: int) -> None:
         assert_close(t.grad, array(u.grad), rtol=1e-12, atol=1e-12, what="prelu's gradient")
 
 
+def test_functions_that_end_in_an_underscore() -> None:
+    for name, arguments in (("relu", ()), ("leaky_relu", (0.2,)), ("elu", (0.5,)), ("selu", ()), ("celu", (2.0,)), ("hardtanh", (-1, 2)),
+                            ("rrelu", (0.1, 0.3)), ("threshold", (0.5, 9.0))):  # fmt: skip
+        x = gd.tensor([-2.0, 0.25, 3.0])
+        want = getattr(F, name)(x, *arguments).tolist()
+        assert getattr(F, f"{name}_")(x, *arguments) is x and x.tolist() == want, name
+
+
 def test_integers() -> None:
     x, y = gd.tensor([-9, 3, 9]), torch.tensor([-9, 3, 9])
     for name in ("hardtanh", "relu6", "relu", "softsign", "tanhshrink"):

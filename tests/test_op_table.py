@@ -20,7 +20,8 @@ ELSEWHERE = {
     "tests/test_pointwise.py": "absolute negative sgn multiply divide true_divide subtract greater greater_equal less less_equal not_equal"
     " fix arcsin arccos arctan arcsinh arccosh arctanh arctan2 asarray clone conj conj_physical finfo iinfo is_complex is_conj"
     " is_floating_point is_neg is_nonzero is_same_size is_signed real resolve_conj resolve_neg result_type scalar_tensor typename",
-    "tests/test_activations_torch.py": "alpha_dropout celu dropout1d dropout2d feature_alpha_dropout glu gumbel_softmax hardshrink "
+    "tests/test_activations_torch.py": "celu_ elu_ hardtanh_ leaky_relu_ relu_ rrelu_ selu_ threshold_ "
+    "alpha_dropout celu dropout1d dropout2d feature_alpha_dropout glu gumbel_softmax hardshrink "
     "hardsigmoid prelu relu6 relu_squared rrelu selu softcap softmax2d softmin softshrink softsign swiglu tanhshrink threshold",
     "tests/test_losses_more_torch.py": "cosine_embedding_loss cosine_similarity gaussian_nll_loss hinge_embedding_loss huber_loss kl_div "
     "l1_loss margin_ranking_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss pairwise_distance poisson_nll_loss "

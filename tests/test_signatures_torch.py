@@ -22,9 +22,10 @@ OPTIMIZERS = [n for n in optim.__all__ if n[0].isupper() and n not in ("Lion", "
 SCHEDULES = [n for n in optim.lr_scheduler.__all__ if n != "WarmupCosineLR"]  # that one is ours alone
 STEPS = ["step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"]
 BUILT_IN_CPP = (  # without a signature there
-    "adaptive_avg_pool1d", "adaptive_max_pool1d", "adaptive_max_pool2d", "avg_pool1d", "avg_pool2d", "channel_shuffle",
-    "cosine_similarity", "gelu", "hardshrink", "linear", "logsigmoid", "max_pool1d", "max_pool2d", "one_hot", "pairwise_distance",
-    "pixel_shuffle", "pixel_unshuffle", "prelu", "scaled_dot_product_attention", "sigmoid", "softplus", "softshrink", "tanh",
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "adaptive_max_pool2d", "avg_pool1d", "avg_pool2d", "celu_", "channel_shuffle",
+    "cosine_similarity", "elu_", "gelu", "hardshrink", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "max_pool1d", "max_pool2d",
+    "one_hot", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_", "scaled_dot_product_attention",
+    "selu_", "sigmoid", "softplus", "softshrink", "tanh", "threshold_",
 )  # fmt: skip
 OURS = ("rotary_embedding", "relu_squared", "softcap", "softmax2d", "swiglu")  # not in PyTorch
 FUNCTIONS = [n for n in F.__all__ if n not in BUILT_IN_CPP and n not in OURS and not n.startswith("conv")]

@@ -14,9 +14,9 @@ from gradino.nn._checks import in_place, refuse_input
 from gradino.tensor import Tensor
 
 __all__ = [
-    "celu", "elu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish",
-    "prelu", "relu6", "relu_squared", "rrelu", "selu", "softcap", "softmax2d", "softmin", "softshrink", "softsign", "swiglu", "tanhshrink",
-    "threshold",
+    "celu", "celu_", "elu", "elu_", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
+    "leaky_relu", "leaky_relu_", "logsigmoid", "mish", "prelu", "relu6", "relu_", "relu_squared", "rrelu", "rrelu_", "selu", "selu_",
+    "softcap", "softmax2d", "softmin", "softshrink", "softsign", "swiglu", "tanhshrink", "threshold", "threshold_",
 ]  # fmt: skip
 
 _HARDSWISH, _LOG_SIGMOID, _MISH, _SILU = op_id("hardswish"), op_id("log_sigmoid"), op_id("mish"), op_id("silu")
@@ -37,7 +37,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         raise ShapeError(f"prelu: weight has shape {tuple(weight.shape)}, must hold one number or one for each of {channels} channels")
     if weight.numel() > 1 or weight.ndim:
         weight = weight.reshape([weight.numel()] + [1] * (input.ndim - 2)) if input.ndim > 1 else weight.reshape([1] * input.ndim)
-    return where(input > 0, input, weight * input)
+    result: Tensor = where(input > 0, input, weight * input)
+    return result
 
 
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
@@ -149,13 +150,15 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     refuse_input("softshrink", input)
     if not lambd >= 0:
         raise InvalidValueError(f"softshrink: lambd is {lambd}, must be at least 0")
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
+    result: Tensor = where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
+    return result
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``x`` outside [-lambd, lambd], 0 inside, elementwise."""
     refuse_input("hardshrink", input)
-    return where((input >= -lambd) & (input <= lambd), zeros_like(input), input)
+    result: Tensor = where((input >= -lambd) & (input <= lambd), zeros_like(input), input)
+    return result
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -252,5 +255,45 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     index = largest[1] if isinstance(largest, tuple) else largest.indices
     places = [1] * soft.ndim
     places[dim] = soft.shape[dim]
-    one = (arange(soft.shape[dim]).reshape(places) == index).to(soft.dtype)
+    one: Tensor = (arange(soft.shape[dim]).reshape(places) == index).to(soft.dtype)
     return one - soft.detach() + soft
+
+
+def relu_(input: Tensor) -> Tensor:
+    """``relu`` in place."""
+    return in_place("relu_", input, True, lambda x: x.relu())
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """``leaky_relu`` in place."""
+    return leaky_relu(input, negative_slope, True)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``elu`` in place."""
+    return elu(input, alpha, True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """``selu`` in place."""
+    return selu(input, True)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``celu`` in place."""
+    return celu(input, alpha, True)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """``hardtanh`` in place."""
+    return hardtanh(input, min_val, max_val, True)
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """``rrelu`` in place."""
+    return rrelu(input, lower, upper, training, True)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """``threshold`` in place."""
+    return in_place("threshold_", input, True, lambda x: x.masked_fill(x <= threshold, value))

@@ -19,7 +19,8 @@ __all__ = [
 
 def _root(square: Tensor) -> Tensor:
     """The square root, with gradient 0 at 0."""
-    return where(square == 0, square, square.sqrt())
+    root: Tensor = where(square == 0, square, square.sqrt())
+    return root
 
 
 def norm(x: Tensor, p: float, dim: int, keepdim: bool) -> Tensor:
@@ -36,7 +37,8 @@ def norm(x: Tensor, p: float, dim: int, keepdim: bool) -> Tensor:
     if not p > 0:
         raise InvalidValueError(f"pairwise_distance: p is {p}, must be at least 0")
     total = (where(size == 0, size, size**p)).sum(dim, keepdim)
-    return where(total == 0, total, total ** (1 / p))
+    root: Tensor = where(total == 0, total, total ** (1 / p))
+    return root
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:

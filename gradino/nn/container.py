@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, overload
 
 from gradino._arguments import whole
-from gradino.errors import DTypeError, OutOfRangeError
+from gradino.errors import DTypeError, InvalidValueError, OutOfRangeError
 from gradino.nn.module import Module
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
@@ -125,6 +125,27 @@ class Sequential(_Numbered):
             return NotImplemented
         return Sequential(*self, *other)
 
+    def __iadd__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            return NotImplemented
+        return self.extend(list(other))
+
+    def __mul__(self, times: int) -> Sequential:
+        if isinstance(times, bool) or not isinstance(times, int):
+            return NotImplemented
+        if times < 1:
+            raise InvalidValueError(f"Sequential: cannot be repeated {times} times")
+        return Sequential(*(list(self) * times))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Sequential:
+        if isinstance(times, bool) or not isinstance(times, int):
+            return NotImplemented
+        if times < 1:
+            raise InvalidValueError(f"Sequential: cannot be repeated {times} times")
+        return self.extend(list(self) * (times - 1))
+
 
 class ModuleList(_Numbered):
     """Modules in a list, whose parameters belong to the model.
@@ -138,6 +159,12 @@ class ModuleList(_Numbered):
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         self.extend(() if modules is None else modules)
+
+    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
 
 
 class ModuleDict(Module):
@@ -153,6 +180,17 @@ class ModuleDict(Module):
         """Add modules or put them in the place of others."""
         for name, module in modules.items():
             self[name] = module
+
+    def clear(self) -> None:
+        """Take all modules out."""
+        for name in list(self._modules):
+            del self[name]
+
+    def pop(self, key: str) -> Module:
+        """Take a module out."""
+        module = self[key]
+        del self[key]
+        return module
 
     def keys(self) -> Iterable[str]:
         """The names."""

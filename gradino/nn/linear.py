@@ -12,7 +12,7 @@ from gradino._lib import lib
 from gradino.arena import step_arena
 from gradino.devices import need_cpu
 from gradino.errors import DTypeError, InvalidValueError
-from gradino.nn.functional import refuse_input
+from gradino.nn._checks import refuse_input
 from gradino.nn.module import Module
 from gradino.nn.parameter import Parameter
 from gradino.tensor import Tensor

@@ -13,7 +13,7 @@ from gradino.arena import step_arena
 from gradino.devices import need_cpu
 from gradino.errors import DTypeError, GradinoError
 from gradino.nn._hooks import Hooks
-from gradino.nn._state import IncompatibleKeys
+from gradino.nn._state import IncompatibleKeys, change_dtype, extra_states
 from gradino.nn.parameter import Buffer, Parameter, as_buffer
 from gradino.tensor import Tensor
 
@@ -202,6 +202,16 @@ class Module(Hooks):
             module = child
         return module
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module in the place of a dotted name; with ``strict`` there must be one already."""
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if not name or (strict and name not in owner._modules):
+            raise AttributeError(f"{type(self).__name__} has no module {target!r} to replace")
+        owner._modules.pop(name, None)
+        owner.__dict__.pop(name, None)
+        owner.register_module(name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter of a dotted name."""
         return self._get("_parameters", "parameter", target)  # type: ignore[no-any-return]
@@ -309,9 +319,11 @@ class Module(Hooks):
         state: OrderedDict[str, Tensor] = OrderedDict() if destination is None else destination
         if any(m._lists is not None for m in self.modules()):
             self._save(state, prefix, keep_vars)
-            return state
-        for name, value in _saved(self):
-            state[prefix + name] = value if keep_vars else value.detach()
+        else:
+            for name, value in _saved(self):
+                state[prefix + name] = value if keep_vars else value.detach()
+        for name, module in extra_states(self).items():
+            state[prefix + name] = module.get_extra_state()
         return state
 
     def _save(self, state: OrderedDict[str, Tensor], prefix: str, keep_vars: bool) -> None:
@@ -326,10 +338,11 @@ class Module(Hooks):
         for hook in list(self._lists.state_post.values()) if self._lists else ():
             hook(self, state, prefix, {})
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> IncompatibleKeys:
         """Copy parameters and buffers from a mapping of tensors or arrays (also PyTorch's).
 
-        Tied weights need to be there under one of their names only.
+        Tied weights need to be there under one of their names only. With ``assign`` parameters and buffers take over the
+        dtypes, too; parameters stay the same objects.
 
         Raises:
             GradinoError: if names are missing or too many (unless ``strict`` is False) or shapes differ;
@@ -346,10 +359,11 @@ class Module(Hooks):
             for path, m in hooked:
                 for hook in list(m._lists.load_pre.values()) if m._lists else ():
                     hook(m, state_dict, f"{path}." if path else "", {}, strict, missing, unexpected, problems)
-        own = dict(_saved(self))
+        own, extra = dict(_saved(self)), extra_states(self)
         found = {id(own[name]) for name in own if name in state_dict}
         missing += [name for name, value in own.items() if name not in state_dict and id(value) not in found]
-        unexpected += [name for name in state_dict if name not in own]
+        missing += [name for name in extra if name not in state_dict]
+        unexpected += [name for name in state_dict if name not in own and name not in extra]
         keys = IncompatibleKeys(missing, unexpected)
         last = [(m, hook) for _, m in reversed(hooked) for hook in (m._lists.load_post.values() if m._lists else ())]
         if not last:  # else they may change what is missing, and have the last word
@@ -362,13 +376,27 @@ class Module(Hooks):
             raise GradinoError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
         with step_arena():
             for name, value in values.items():
-                own[name].detach().copy_(value if isinstance(value, Tensor) else Tensor(value))
+                source = value if isinstance(value, Tensor) else Tensor(value)
+                if assign and source.dtype is not own[name].dtype:
+                    own[name] = change_dtype(self, name, source.dtype)
+                own[name].detach().copy_(source)
+        for name, module in extra.items():
+            if name in state_dict:
+                module.set_extra_state(state_dict[name])
         for m, hook in last:
             if hook(m, keys) is not None:
                 raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values")
         if last and (problems := _key_problems(keys, strict)):
             raise GradinoError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
         return keys
+
+    def get_extra_state(self) -> Any:
+        """What a module saves besides tensors: override it together with ``set_extra_state``."""
+        raise GradinoError(f"{type(self).__name__}: set_extra_state needs get_extra_state beside it")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Takes over what ``get_extra_state`` gave."""
+        raise GradinoError(f"{type(self).__name__}: get_extra_state needs set_extra_state beside it")
 
     # ---- display ------------------------------------------------------------------------------------------
 

@@ -58,7 +58,8 @@ class PReLU(Module):
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
-        self.num_parameters, self.init = num_parameters, init
+        self.num_parameters = num_parameters  # type: ignore[method-assign,assignment]  # PyTorch's name
+        self.init = init
         with step_arena():
             self.weight = Parameter(full((num_parameters,), init, dtype=parameter_dtype(dtype, device)))
 
