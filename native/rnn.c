@@ -15,14 +15,14 @@ static int64_t take(int64_t *total, int64_t bytes) {
     return at;
 }
 
-/* Rows of a task. Weights that stay in L2 are read as fast as they are used, and many small tasks even out
- * threads of different speed. Others come from memory for every task and step: so fewer, but enough for all
- * threads. A row has the same bits in any task, so this may depend on the number of threads. */
+/* Rows of a task: enough tasks for all threads, then the more rows share weights the better. Weights that stay in
+ * L2 are read fast enough for two register tiles, and more tasks even out threads of different speed; others come
+ * from memory for every task and step. A row has the same bits in any task, so this may depend on the threads. */
 enum { WEIGHTS_IN_L2 = 512 << 10 };
 static int64_t rows_of(int64_t B, int64_t weight_bytes) {
-    if (weight_bytes <= WEIGHTS_IN_L2) return GD_RNN_ROWS;
+    const int64_t most = weight_bytes <= WEIGHTS_IN_L2 ? 2 * GD_RNN_ROWS : GD_RNN_MOST_ROWS;
     const int64_t rows = ceil_div(ceil_div(B, gd_parallel_width()), GD_RNN_ROWS) * GD_RNN_ROWS;
-    return rows < GD_RNN_ROWS ? GD_RNN_ROWS : rows > GD_RNN_MOST_ROWS ? GD_RNN_MOST_ROWS : rows;
+    return rows < GD_RNN_ROWS ? GD_RNN_ROWS : rows > most ? most : rows;
 }
 
 gd_lstm_layout gd_lstm_layout_of(int64_t B, int64_t I, int64_t H, int dtype) {
