@@ -49,7 +49,7 @@ static gd_status check_saved(const gd_node *n, const gd_op_row *row) {
                        row->name);
     for (uint32_t k = 0; k < n->nin; k++) {
         if (!n->in[k] || !(row->saves & (k < 16 ? 1u << k : 0))) continue;
-        gd_node *in = gd_node_of(n->in[k], row->name);
+        gd_node *in = gd_node_recorded(n->in[k], row->name);
         if (!in) return gd_last_status();
         if (!gd_input_unchanged(n, k, in))
             return gd_fail(GD_ERR, "backward: input %u of `%s`, of shape %s, was changed in place after it was used (version %u, now %u), so its gradient cannot "
@@ -71,7 +71,7 @@ static gd_status leave(gd_node *n, const gd_backward_run *run) {
         gd_node *in = gd_tracked_input(n, k);
         leads = in && in->stamp == run->stamp && gd_primary(in)->work & GD_USEFUL;
     }
-    for (int k = 0; k < n->nout; k++) wanted |= n[k].capture != 0;
+    for (int k = 0; k < n->nout; k++) wanted |= n[k].capture != 0 && (!run->stop || n[k].capture <= run->wanted);
     if (leads || wanted) n->work |= GD_USEFUL;
     return n->in && leads ? check_saved(n, &gd_ops[n->op]) : GD_OK;
 }
@@ -82,7 +82,7 @@ static gd_status enter(gd_node *n, gd_backward_run *run) {
     if (is_end(run, n)) return GD_OK;
     for (uint32_t k = 0; n->in && k < n->nin; k++) {
         if (!n->in[k]) continue;
-        gd_node *in = gd_node_of(n->in[k], gd_ops[n->op].name);
+        gd_node *in = gd_node_recorded(n->in[k], gd_ops[n->op].name);
         if (!in) return gd_last_status();
         if (!gd_tracked_input(n, k)) { /* of a parameter, a detached view say: no gradient waits for this op to have read it */
             if (run->optimizer) gd_storage(in)->work |= GD_LATER;
@@ -238,6 +238,23 @@ static gd_status hand_out(gd_backward_run *run, const gd_tensor *inputs, int64_t
     return GD_OK;
 }
 
+/* Handles of what stands for the tensors of a call now, where they were written to in place. */
+static gd_status as_they_are(gd_tensor *now, const gd_tensor *roots, const gd_tensor *gradients, int64_t count, const gd_tensor *inputs, int64_t ninputs) {
+    for (int64_t i = 0; i < 2 * count + ninputs; i++) {
+        const bool is_gradient = i >= count && i < 2 * count;
+        if (is_gradient && !gradients) continue;
+        gd_tensor given = i < count ? roots[i] : is_gradient ? gradients[i - count] : inputs[i - 2 * count];
+        if (is_gradient && given <= GD_ABSENT) {
+            now[i] = given;
+            continue;
+        }
+        const gd_node *n = gd_node_of(given, i < 2 * count ? "backward" : "grad");
+        if (!n) return gd_last_status();
+        now[i] = n->self;
+    }
+    return GD_OK;
+}
+
 /* One run from beginning to end. If it fails it is as if it had not begun, but for gradients that were there
  * before and have grown, and for parameters that an optimizer was applied to. */
 static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_tensor *gradients, int64_t count, const gd_tensor *inputs, int64_t ninputs) {
@@ -256,7 +273,15 @@ static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_
     t->failed = 0;
     run->arena->backwards++;
     t->recycler = run->create_graph ? NULL : &recycler; /* a graph reads them all */
-    gd_status status = run_backward(run, roots, gradients, count, inputs, ninputs);
+    gd_tensor *now = gd_scratch(run->arena, (2 * count + ninputs) * (int64_t)sizeof *now);
+    t->grad_enabled = true; /* views are made anew with their history */
+    gd_status status = now ? as_they_are(now, roots, gradients, count, inputs, ninputs) : gd_last_status();
+    t->grad_enabled = run->create_graph;
+    roots = now, gradients = gradients ? now + count : NULL, inputs = now + 2 * count;
+    if (status < 0) ninputs = 0;
+    const bool raw = t->raw;
+    t->raw = true;
+    if (status >= 0) status = run_backward(run, roots, gradients, count, inputs, ninputs);
     t->recycler = outer;
     if (status >= 0 && run->captured) status = hand_out(run, inputs, ninputs);
     for (int64_t i = 0; i < ninputs; i++) {
@@ -272,6 +297,7 @@ static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_
         k->node->work = (uint16_t)((k->node->work & GD_LASTING) | (k->work & ~GD_LASTING));
     }
     t->run = run->outer;
+    t->raw = raw;
     run->arena->backwards--;
     t->grad_enabled = recording;
     t->autocast = autocast;
@@ -330,9 +356,9 @@ gd_status gd_grad_of(const gd_tensor *outputs, const gd_tensor *gradients, int64
     return grad_of(&run, outputs, gradients, noutputs, inputs, ninputs, out);
 }
 
-gd_status gd_grad_within(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs, int create_graph,
-                         gd_tensor *out) {
-    gd_backward_run run = {.retain_graph = create_graph, .create_graph = create_graph != 0, .stop = true};
+gd_status gd_grad_within(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs, int64_t wanted,
+                         int create_graph, gd_tensor *out) {
+    gd_backward_run run = {.retain_graph = create_graph, .create_graph = create_graph != 0, .stop = true, .wanted = wanted};
     return grad_of(&run, outputs, gradients, noutputs, inputs, ninputs, out);
 }
 

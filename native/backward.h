@@ -35,6 +35,7 @@ typedef struct gd_backward_run {
     bool to_leaves;            /* fill .grad; otherwise only `captured` */
     bool into;                 /* fill .grad of the inputs of the call only */
     bool stop;                 /* at the inputs: nothing behind them belongs to the run */
+    int64_t wanted;            /* with stop: how many of the inputs get a gradient */
     bool kept_memory;          /* something made here outlives the run in the active arena */
     struct gd_backward_run *outer; /* a run whose code of the caller began this one */
     gd_optimizer *optimizer;
@@ -61,7 +62,8 @@ gd_status gd_backward_note(gd_backward_run *run, gd_node *n);
 /* Before a run inside a run uses the working fields of n. */
 gd_status gd_backward_keep(gd_backward_run *run, gd_node *n);
 /* Runs code of the caller. `in` are gradients, which are not recycled any more. */
-gd_status gd_call_back(gd_backward_run *run, int kind, int64_t object, gd_tensor tensor, const gd_tensor *in, int64_t nin, gd_tensor *out, int64_t nout);
+gd_status gd_call_back(gd_backward_run *run, int kind, int64_t object, gd_tensor tensor, const gd_tensor *in, int64_t nin, gd_tensor *out, int64_t nout,
+                       bool keeps);
 /* Undoes what was noted. */
 void gd_backward_put_back(gd_backward_run *run);
 /* All contributions to n's gradient, n->acc, are in. */

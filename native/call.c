@@ -11,22 +11,31 @@ static _Atomic(gd_callback) callback;
 
 void gd_set_callback(gd_callback function) { atomic_store(&callback, function); }
 
-/* The gradients that the caller sees may stay with it: they are not recycled, and neither is what it makes. */
-gd_status gd_call_back(gd_backward_run *run, int kind, int64_t object, gd_tensor tensor, const gd_tensor *in, int64_t nin, gd_tensor *out, int64_t nout) {
+/* The gradients that the caller sees may stay with it, unless it promised to keep nothing: they are not recycled, and
+ * neither is what it makes. */
+gd_status gd_call_back(gd_backward_run *run, int kind, int64_t object, gd_tensor tensor, const gd_tensor *in, int64_t nin, gd_tensor *out, int64_t nout,
+                       bool keeps) {
     gd_callback function = atomic_load(&callback);
     if (!function) return gd_fail(GD_ERR, "backward: nobody has set a callback");
     gd_thread *t = gd_self();
-    for (int64_t k = 0; k < nin; k++)
+    for (int64_t k = 0; k < nin && keeps; k++)
         if (in[k]) gd_recycler_hold(in[k]);
-    int64_t mode = gd_grad_mode_enter(run->create_graph);
-    if (mode < 0) return gd_last_status();
     gd_recycler *recycler = t->recycler;
+    const uint8_t autocast = t->autocast;
     t->recycler = NULL;
-    run->kept_memory = true;
+    run->kept_memory |= keeps;
+    int64_t mode = gd_grad_mode_enter(run->create_graph);
+    if (mode < 0) {
+        t->recycler = recycler;
+        return gd_last_status();
+    }
+    t->raw = false;
     gd_status status = function(kind, object, tensor, in, nin, out, nout, run->create_graph);
     t->recycler = recycler;
     gd_grad_mode_exit(mode, 1);
     t->grad_enabled = run->create_graph;
+    t->autocast = autocast;
+    t->raw = true;
     return status < 0 ? gd_fail(GD_ERR_CALLBACK, "backward: code that it called has failed") : GD_OK;
 }
 
@@ -110,7 +119,7 @@ gd_status gd_hook(gd_tensor t, int kind, int on) {
 
 /* ---- Nodes with a gradient of the caller ------------------------------------------------------------------------- */
 
-/* attr.i[0] is the object, i[1] whether a backward uses it up. Outputs are views over what the caller computed. */
+/* attr.i[0] is the object, i[1] whether a backward uses it up, i[2] whether the caller keeps no gradients. Outputs are views over what the caller computed. */
 static gd_status make_custom(gd_arena *a, int64_t object, gd_node *const *in, int64_t nin, gd_node *const *results, int64_t nout, const uint8_t *differentiable,
                              int once, gd_tensor *out) {
     struct gd_object *o = new_object(object);
@@ -144,7 +153,7 @@ static gd_status make_custom(gd_arena *a, int64_t object, gd_node *const *in, in
         if (storage && storage->param) gd_param_used(storage->param, first);
         if (storage && storage->flags & GD_KEPT) gd_kept_used(storage, first->self);
     }
-    first->attr = (gd_attr){.i = {object, once != 0}};
+    first->attr = (gd_attr){.i = {object, once & 1, once >> 1}};
     for (int64_t k = 0; k < nout; k++) {
         gd_node *n = first + k, *storage = gd_storage(results[k]);
         n->v = results[k]->v;
@@ -152,6 +161,7 @@ static gd_status make_custom(gd_arena *a, int64_t object, gd_node *const *in, in
         n->nout = (uint8_t)nout;
         n->out_index = (uint8_t)k;
         n->own_version = gd_storage_version(n);
+        if (storage && !gd_arena_by_handle(storage->self)->is_permanent) storage->flags |= GD_SEEN;
         if (storage && storage->flags & GD_KEPT) gd_kept_used(storage, n->self);
         if (k == 0 || differentiable[k]) n->op = GD_NODE_CUSTOM;
         if (differentiable[k]) n->flags = (uint16_t)((n->flags & ~GD_LEAF) | GD_REQUIRES_GRAD);
@@ -185,7 +195,7 @@ gd_status gd_vjp_custom(gd_vjp *v) {
     if (!list) return gd_last_status();
     for (int64_t k = 0; k < nout; k++) list[k] = n[k].flags & GD_LEAF ? 0 : n[k].acc;
     for (int64_t k = 0; k < nin; k++) given[k] = gd_vjp_needs(v, (int)k);
-    GD_TRY(gd_call_back(v->run, GD_CALL_BACKWARD, n->attr.i[0], n->self, list, nout, given, nin));
+    GD_TRY(gd_call_back(v->run, GD_CALL_BACKWARD, n->attr.i[0], n->self, list, nout, given, nin, !n->attr.i[2]));
     for (int64_t k = 0; k < nin; k++) {
         if (given[k] <= GD_ABSENT || !gd_vjp_needs(v, (int)k)) continue;
         gd_node *g = gd_node_of(given[k], "function");
@@ -206,8 +216,22 @@ gd_tensor gd_copy_to(gd_tensor t, gd_arena *arena) {
     if (!n) return 0;
     gd_view like;
     GD_TRY_TENSOR(gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "copy"));
-    gd_node *copy = gd_node_new(arena, &like);
+    gd_backward_run *run = gd_self()->run; /* for whose gradients it may be, so its memory is recycled like theirs */
+    gd_recycler *recycler = run && !run->create_graph && run->recycler->arena == arena ? run->recycler : NULL;
+    const int64_t bytes = gd_numel(&like) * gd_dtype_bytes(like.dtype);
+    int64_t room = 0;
+    gd_node *copy = NULL;
+    if (recycler && bytes >= recycler->least) {
+        gd_arena_lock(arena);
+        like.data = gd_recycler_take(recycler, bytes, &room);
+        copy = like.data ? gd_arena_node(arena) : NULL;
+        gd_arena_unlock(arena);
+        if (like.data && !copy) return 0;
+        if (copy) copy->v = like;
+    }
+    if (!copy) copy = gd_node_new(arena, &like);
     if (!copy) return 0;
+    if (recycler && bytes >= recycler->least) gd_recycler_made(recycler, copy, room ? room : (bytes + GD_ALIGN - 1) & -(int64_t)GD_ALIGN);
     gd_copy_view(&copy->v, &n->v);
     return copy->self;
 }

@@ -41,7 +41,11 @@ enum gd_node_flag {
     GD_GRAD_BUFFER = 1 << 6, /* is the gradient or a moment of a leaf: its memory is used again for the next one */
     /* 1 << 7: GD_KEPT, in kept.h */
     GD_HOOKED = 1 << 8,      /* the caller wants to see its gradient on the way, */
-    GD_LEAF_HOOKED = 1 << 9  /* or to know when .grad is complete: see call.c */
+    GD_LEAF_HOOKED = 1 << 9, /* or to know when .grad is complete: see call.c */
+    GD_SEEN = 1 << 10,       /* others see its memory: views, exports */
+    GD_REPLACED = 1 << 11,   /* an in-place write was recorded: `next` is the tensor from then on, see write.c, */
+    GD_MOVED = 1 << 12,      /* in other memory; */
+    GD_REBASED = 1 << 13     /* of a storage: tensors over it were replaced */
 };
 
 /* Bits of `work`, which backward changes: other threads may meanwhile read a shared node's flags. */
@@ -72,6 +76,7 @@ typedef struct gd_node {
     uint32_t version_small[GD_SMALL_IN];
     gd_attr attr;
     struct gd_param *param;     /* parameters and other leaves that an optimizer updates */
+    gd_tensor next;             /* what stands for it now, see GD_REPLACED */
     gd_tensor grad;             /* .grad, 0 when unset */
     gd_tensor acc;              /* during a backward: the gradient gathered so far */
     uint32_t version;           /* writes to the storage; of the base */
@@ -125,6 +130,7 @@ typedef struct gd_thread {
     gd_arena *active;
     struct gd_recycler *recycler; /* of the backward that runs, or NULL */
     struct gd_backward_run *run;  /* the innermost that runs, or NULL */
+    bool raw;                     /* gradient rules run: a handle means the tensor as it was recorded */
     gd_tensor failed;             /* the node whose gradient rule failed last */
     bool grad_enabled, grad_base; /* now; outside every mode */
     uint8_t autocast;           /* dtype + 1 of what products take now, or 0 */
@@ -216,12 +222,26 @@ static inline gd_status gd_optional(gd_tensor *t, const char *who) {
     *t = 0;
     return GD_OK;
 }
-/* The node of a handle, or NULL with GD_ERR_STALE set. `who` names the op for the message. */
-static inline gd_node *gd_node_of(gd_tensor h, const char *who) {
+/* The node of a handle as it was recorded, or NULL with GD_ERR_STALE set. `who` names the op for the message. */
+static inline gd_node *gd_node_recorded(gd_tensor h, const char *who) {
     gd_node *n = gd_node_peek(h);
     if (__builtin_expect(n == NULL, 0)) return gd_node_missing(h, who);
     if (n->base != h && __builtin_expect(gd_node_peek(n->base) == NULL, 0)) return gd_node_missing(n->base, who);
     return n;
+}
+/* What stands for a node after in-place writes that were recorded (write.c); NULL with an error set. */
+gd_node *gd_node_current(gd_node *n, const char *who);
+/* The node of a handle as it is now, or NULL with GD_ERR_STALE set. */
+static inline gd_node *gd_node_of(gd_tensor h, const char *who) {
+    gd_node *n = gd_node_peek(h);
+    if (__builtin_expect(n == NULL, 0)) return gd_node_missing(h, who);
+    unsigned flags = n->flags;
+    if (n->base != h) {
+        const gd_node *base = gd_node_peek(n->base);
+        if (__builtin_expect(base == NULL, 0)) return gd_node_missing(n->base, who);
+        flags |= base->flags;
+    }
+    return __builtin_expect(flags & (GD_REPLACED | GD_REBASED), 0) ? gd_node_current(n, who) : n;
 }
 static inline gd_arena *gd_arena_by_handle(gd_tensor h) { return &gd_arenas[(h >> GD_INDEX_BITS) & (GD_MAX_ARENAS - 1)]; }
 static inline gd_node *gd_storage(gd_node *n) { return n->base == n->self ? n : gd_node_peek(n->base); }
@@ -243,7 +263,7 @@ static inline bool gd_input_unchanged(const gd_node *n, uint32_t k, gd_node *in)
 static inline void gd_node_clear(gd_node *n) {
     n->in = NULL;
     n->param = NULL;
-    n->grad = n->acc = 0;
+    n->grad = n->acc = n->next = 0;
     n->version = n->own_version = n->nin = n->stamp = n->capture = 0;
     n->op = -1;
     n->flags = GD_LEAF;
@@ -266,6 +286,8 @@ gd_node *gd_node_new(gd_arena *a, const gd_view *like);
 int64_t gd_view_bytes(const gd_view *v, char **start);
 /* Whether a tensor may be written in place: nobody's gradient would be lost or wrong. */
 gd_status gd_check_writable(gd_node *n, const char *who);
+/* Fails for a view of which several elements are one place in memory, which cannot be written to. */
+gd_status gd_check_single(const gd_node *n, const char *who);
 /* Whether the memory two views reach may be shared. */
 bool gd_views_overlap(const gd_view *a, const gd_view *b);
 /* Dimension of the four for a logical one that may be negative; < 0 with an error set. */
@@ -301,7 +323,7 @@ typedef struct gd_op_row {
 } gd_op_row;
 extern const gd_op_row gd_ops[];
 /* Nodes that no op of the table made have a row behind it. */
-enum { GD_NODE_CUSTOM = GD_OPS, GD_NODE_KINDS };
+enum { GD_NODE_CUSTOM = GD_OPS, GD_NODE_OVERWRITE, GD_NODE_REGION, GD_NODE_KINDS };
 extern const char *const gd_optim_names[];
 typedef enum gd_optim_op {
 #define OP(name, nin, nout, shape, vjp, saves, flags, kernels)
@@ -361,6 +383,8 @@ gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const 
 /* What ends with the first `nodes` nodes: objects of the caller that belong to later ones are dropped. Lock held. */
 void gd_objects_drop(gd_arena *a, int64_t nodes);
 gd_status gd_vjp_custom(gd_vjp *v);
+gd_status gd_vjp_overwrite(gd_vjp *v);
+gd_status gd_vjp_region(gd_vjp *v);
 /* Looking for NaN in gradients, and noting where ops are called: bits. */
 enum { GD_ANOMALY_TRACE = 1, GD_ANOMALY_NAN = 2 };
 extern atomic_int gd_anomaly;

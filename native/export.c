@@ -32,7 +32,7 @@ gd_export *gd_export_open(gd_tensor t) {
     gd_node *storage = gd_storage(n);
     gd_arena *a = gd_arena_by_handle(storage->self);
     gd_arena_lock(a);
-    storage->flags &= (uint16_t)~GD_KEPT; /* its bytes are the caller's, too: it stays */
+    storage->flags = (uint16_t)((storage->flags & ~GD_KEPT) | GD_SEEN); /* its bytes are the caller's, too: it stays */
     if (e->end > e->start && e->start >= a->data.base && e->start < a->data.base + a->data.reserved) {
         e->arena = a;
         insert(a, e);

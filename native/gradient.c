@@ -346,7 +346,7 @@ static gd_status leaf_arrived(gd_backward_run *run, gd_node *n) {
 /* The caller's hooks see the gradient, and may put another one in its place. */
 static gd_status show(gd_backward_run *run, gd_node *n) {
     gd_tensor other = 0;
-    GD_TRY(gd_call_back(run, GD_CALL_HOOK, 0, n->self, &n->acc, 1, &other, 1));
+    GD_TRY(gd_call_back(run, GD_CALL_HOOK, 0, n->self, &n->acc, 1, &other, 1, true));
     if (!other) return GD_OK;
     gd_node *g = gd_node_of(other, "hook");
     if (!g) return gd_last_status();
@@ -370,5 +370,5 @@ gd_status gd_backward_arrived(gd_backward_run *run, gd_node *n) {
     if (end || (!run->to_leaves && !(run->into && n->capture))) return GD_OK;
     if (!(n->flags & GD_LEAF)) return n->flags & GD_RETAIN_GRAD || run->into ? leaf_arrived(run, n) : GD_OK;
     GD_TRY(leaf_arrived(run, n));
-    return n->flags & GD_LEAF_HOOKED && n->work & GD_GRAD_SET ? gd_call_back(run, GD_CALL_LEAF, 0, n->self, NULL, 0, NULL, 0) : GD_OK;
+    return n->flags & GD_LEAF_HOOKED && n->work & GD_GRAD_SET ? gd_call_back(run, GD_CALL_LEAF, 0, n->self, NULL, 0, NULL, 0, true) : GD_OK;
 }

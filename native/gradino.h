@@ -140,6 +140,12 @@ gd_status gd_copy_in(gd_tensor t, gd_tensor source);           /* t[...] = sourc
 gd_status gd_fill_in(gd_tensor t, double value, int64_t ivalue);
 /* At an int64 index along dim, as the op scatter; mode: 0 overwrite, 1 add, 2 multiply, 3 larger, 4 smaller. */
 gd_status gd_scatter_in(gd_tensor t, int64_t dim, gd_tensor index, gd_tensor source, int mode);
+/* Writes that are recorded: the tensor, its base and all views of it go on with the new history. gd_write_begin fails where t may not
+ * be written; bit 0 says that nobody else sees its memory, bit 1 that it has a history. gd_write puts `value` there: cast
+ * and broadcast; computed: it was computed from t, and may be its new memory. It returns the handle of t from now on. */
+int gd_write_begin(gd_tensor t);
+gd_tensor gd_write(gd_tensor t, gd_tensor value, int computed);
+gd_tensor gd_current(gd_tensor t);                             /* t's newest handle that lives as long */
 gd_tensor gd_contiguous(gd_tensor t);
 gd_status gd_set_requires_grad(gd_tensor t, int on);
 
@@ -262,9 +268,10 @@ gd_status gd_grad_of(const gd_tensor *outputs, const gd_tensor *gradients, int64
 gd_status gd_backward_into(const gd_tensor *roots, const gd_tensor *gradients, int64_t count, const gd_tensor *inputs, int64_t ninputs, int retain_graph,
                            int create_graph, gd_optimizer *optimizer);
 /* gd_grad_of of a graph whose inputs stand in another one: goes no further than these, and hands out what it computed, not
- * copies. In the code of a backward, .grad of a leaf to which only this node still contributes is filled at once; out is 0 there. */
-gd_status gd_grad_within(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs, int create_graph,
-                         gd_tensor *out);
+ * copies. Only the first `wanted` of them are computed. In the code of a backward, .grad of a leaf to which only this node
+ * still contributes is filled at once; out is 0 there. */
+gd_status gd_grad_within(const gd_tensor *outputs, const gd_tensor *gradients, int64_t noutputs, const gd_tensor *inputs, int64_t ninputs, int64_t wanted,
+                         int create_graph, gd_tensor *out);
 gd_status gd_retain_grad(gd_tensor t);
 gd_tensor gd_get_grad(gd_tensor t);                                       /* 0 where there is none (no error is set) */
 gd_status gd_set_grad(gd_tensor t, gd_tensor grad);                       /* copies; grad 0 clears */
@@ -281,7 +288,7 @@ enum { GD_CALL_BACKWARD = 0, GD_CALL_HOOK = 1, GD_CALL_LEAF = 2, GD_CALL_MADE = 
 typedef gd_status (*gd_callback)(int kind, int64_t object, gd_tensor tensor, const gd_tensor *in, int64_t nin, gd_tensor *out, int64_t nout, int create_graph);
 void gd_set_callback(gd_callback callback);            /* for all threads; the one that runs backward calls it */
 /* Makes `outputs`, computed without recording, results of one node whose gradient the callback computes. differentiable[k]:
- * whether output k has one. once: a backward uses the graph up. out: the new tensors, over the same memory. */
+ * whether output k has one. once: bit 0: a backward uses the graph up; 1: the callback keeps no gradients. out: the new tensors, over the same memory. */
 gd_status gd_custom(int64_t object, const gd_tensor *inputs, int64_t ninputs, const gd_tensor *outputs, int64_t noutputs, const uint8_t *differentiable, int once,
                     gd_tensor *out);
 /* Calls the callback for t's gradient (GD_CALL_HOOK), or .grad of a leaf (GD_CALL_LEAF); on 0: no longer. */

@@ -32,6 +32,8 @@ const gd_op_row gd_ops[] = {
 #undef OP
 #undef OPTIM
     [GD_NODE_CUSTOM] = {.name = "function", .vjp_name = "custom", .vjp = gd_vjp_custom, .nin = VARIADIC, .nout = 1, .flags = INTERNAL},
+    [GD_NODE_OVERWRITE] = {.name = "write", .vjp_name = "overwrite", .vjp = gd_vjp_overwrite, .nin = 2, .nout = 1, .flags = INTERNAL},
+    [GD_NODE_REGION] = {.name = "region", .vjp_name = "region", .vjp = gd_vjp_region, .nin = 1, .nout = 1, .flags = INTERNAL},
 };
 
 static gd_optim_kernel *const optim_kernels[][3] = {

@@ -84,7 +84,7 @@ static void remember(gd_node *n, int op, const gd_tensor *in, gd_node *const *no
         n->in_version = n->version_small;
     }
     for (int64_t k = 0; k < nin; k++) {
-        n->in[k] = in[k];
+        n->in[k] = nodes[k] ? nodes[k]->self : in[k];
         gd_node *storage = nodes[k] ? gd_storage(nodes[k]) : NULL;
         n->in_version[k] = storage ? storage->version & ~GD_TRACKED : 0;
         if (nodes[k] && nodes[k]->flags & GD_REQUIRES_GRAD) n->in_version[k] |= GD_TRACKED;
@@ -134,6 +134,12 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     if (view) {
         gd_node *storage = gd_storage(nodes[0]);
         outs[0]->base = nodes[0]->base;
+        if (storage && !(storage->flags & GD_SEEN) && !gd_arena_by_handle(storage->self)->is_permanent) storage->flags |= GD_SEEN;
+        if (!recording) { /* what a view is of is known all the same: a write may give both a history, see write.c */
+            outs[0]->op = (int16_t)op;
+            outs[0]->in_small[0] = nodes[0]->self;
+            outs[0]->attr = attr;
+        }
         if (storage && storage->flags & GD_KEPT) gd_kept_used(storage, outs[0]->self);
     } else {
         gd_view *out_views[GD_MAX_OUT];

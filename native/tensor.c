@@ -239,15 +239,20 @@ gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes) {
 
 static const char WRITE[] = "in-place write"; /* what messages call x[i] = v, add_, copy_ and the like */
 
-gd_status gd_check_writable(gd_node *n, const char *who) {
+gd_status gd_check_single(const gd_node *n, const char *who) {
     for (int d = 0; d < GD_DIMS; d++)
         if (n->v.strides[d] == 0 && n->v.shape[d] > 1 && gd_numel(&n->v) > 0)
             return gd_fail(GD_ERR, "%s: the tensor of shape %s is an expanded view: several of its elements are one place in memory. Write to a .clone()", who,
                            gd_text_view(&n->v));
+    return GD_OK;
+}
+
+gd_status gd_check_writable(gd_node *n, const char *who) {
+    GD_TRY(gd_check_single(n, who));
     if (!gd_self()->grad_enabled) return GD_OK;
     if (n->flags & GD_REQUIRES_GRAD) /* a detached view may be written: version counters tell backward */
-        return gd_fail(GD_ERR, "%s: the tensor requires grad, and a write in place is not recorded: gradients would be wrong. "
-                               "Use where, cat or stack to build a new tensor, or write inside no_grad()", who);
+        return gd_fail(GD_ERR, "%s: the tensor requires grad, and this write is not recorded: gradients would be wrong. "
+                               "Write a .clone(), or inside no_grad()", who);
     return GD_OK;
 }
 
@@ -270,8 +275,8 @@ gd_status gd_copy_in(gd_tensor t, gd_tensor source) {
     if (!s) return gd_last_status();
     GD_TRY(gd_check_writable(n, WRITE));
     if (gd_self()->grad_enabled && (s->flags & GD_REQUIRES_GRAD))
-        return gd_fail(GD_ERR, "in-place write: the value requires grad, but the write is not recorded: its gradient would be lost. "
-                               "Use where, cat or stack, or write value.detach()");
+        return gd_fail(GD_ERR, "in-place write: the value requires grad, but this write is not recorded: its gradient would be lost. "
+                               "Use gd_write, or write value.detach()");
     for (int d = 0; d < GD_DIMS; d++)
         if (s->v.shape[d] != n->v.shape[d] && s->v.shape[d] != 1)
             return gd_fail(GD_ERR_SHAPE, "setitem: a value of shape %s cannot be broadcast to %s", gd_text_view(&s->v), gd_text_view(&n->v));

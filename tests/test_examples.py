@@ -123,7 +123,17 @@ def test_char_lstm_says_what_is_wrong_with_the_text(tmp_path: Path, content: byt
     assert said.startswith("char_lstm: ") and complaint in said and len(said.splitlines()) == 1, said
 
 
-PROGRAMS = ["char_lstm.py", "cnn_digits.py", "iris.py", "spiral.py", "digits_lstm.py", "mlp_digits.py", "mixed_precision.py", "gpt_char.py"]
+PROGRAMS = [
+    "char_lstm.py",
+    "cnn_digits.py",
+    "iris.py",
+    "spiral.py",
+    "digits_lstm.py",
+    "mlp_digits.py",
+    "mixed_precision.py",
+    "gpt_char.py",
+    "checkpointing.py",
+]
 REFUSED = [
     ("char_lstm.py", option, word)
     for option, words in {
@@ -145,6 +155,7 @@ REFUSED = [
         "mlp_digits.py": "--epochs --hidden --seed",
         "mixed_precision.py": "--steps --width --seed",
         "gpt_char.py": "--steps --batch --length --width --layers --heads --write --lr --dropout --temperature --seed",
+        "checkpointing.py": "--steps --depth --width --seed",
     }.items()
     for option in options.split()
 ]
@@ -316,3 +327,10 @@ def test_gpt_char(tmp_path: Path) -> None:
     (before,), (after,) = numbers(r"before: ([\d.]+) nats", output), numbers(r"after: ([\d.]+) nats", output)
     assert before > 3 and after < 1, output
     assert len(output.rstrip("\n").rpartition("\n\n")[2]) >= 85, output
+
+
+def test_checkpointing() -> None:
+    output = run("checkpointing.py", "--steps", "2", "--depth", "16", "--width", "32")
+    found = re.findall(r"([\d.]+) MiB +[\d.]+ s +([\d.]+)$", output, re.MULTILINE)
+    assert len(found) == 3 and len({loss for _, loss in found}) == 1 and "the losses are the same" in output, output
+    assert 3 * float(found[0][0]) < float(found[2][0]), output

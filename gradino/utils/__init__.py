@@ -1,7 +1,9 @@
-"""Helpers around training: data loading, text."""
+"""Helpers around training: data loading, text, checkpointing."""
 
+from gradino.utils import checkpoint as checkpoint
 from gradino.utils import data as data
+from gradino.utils import hooks as hooks
 from gradino.utils import text as text
 from gradino.utils.pictures import draw_arena_timeline, draw_graph
 
-__all__ = ["draw_arena_timeline", "draw_graph", "data", "text"]
+__all__ = ["checkpoint", "data", "draw_arena_timeline", "draw_graph", "hooks", "text"]
