@@ -251,7 +251,7 @@ gd_status gd_check_writable(gd_node *n, const char *who) {
     GD_TRY(gd_check_single(n, who));
     if (!gd_self()->grad_enabled) return GD_OK;
     if (n->flags & GD_REQUIRES_GRAD) /* a detached view may be written: version counters tell backward */
-        return gd_fail(GD_ERR, "%s: the tensor requires grad, and this write is not recorded: gradients would be wrong. "
+        return gd_fail(GD_ERR, "%s: the tensor requires grad, and a write in place is not recorded: gradients would be wrong. "
                                "Write a .clone(), or inside no_grad()", who);
     return GD_OK;
 }

@@ -197,7 +197,7 @@ def checkpoint(
     >>> x = gd.tensor([0.5, 2.0], requires_grad=True)
     >>> checkpoint(lambda t: t.exp().sin().square(), x).sum().backward()
     >>> x.grad
-    tensor([-0.2568,  4.7474])
+    tensor([-0.2559,  5.9226])
     """
     preserve = bool(kwargs.pop("preserve_rng_state", True))
     if kwargs and use_reentrant:
