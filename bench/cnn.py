@@ -70,6 +70,7 @@ SHAPES = [
     Shape("1-D, 5, 32 to 64 channels, 256, batch 16", 16, 32, 64, (1, 256), (1, 5)),
     Shape("1-D, 9, 1 to 16 channels, 4096, batch 8", 8, 1, 16, (1, 4096), (1, 9)),
 ]
+SETS = ("forward", "backward", "networks")
 EFFORTS = {"normal": compare.Effort(4, 9, 0.012, 3), "long": compare.Effort(8, 15, 0.04, 3), "quick": compare.Effort(2, 2, 0.001, 1)}
 
 
@@ -142,6 +143,70 @@ def numbers(module: Any, step: Any) -> np.ndarray:
         return step().numpy().copy()
 
 
+# ---- Networks: one text for both libraries -----------------------------------------------------------------------------
+
+
+def digits(m: Any) -> Any:
+    """Two convolutions with pooling, for pictures of 8 x 8."""
+    nn = m.nn
+    body = (nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    return nn.Sequential(*body, nn.Flatten(), nn.Linear(128, 10))
+
+
+def residual(m: Any) -> Any:
+    """Three stages of 16, 32 and 64 channels with one block each, for pictures of 32 x 32."""
+    nn = m.nn
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, cin: int, cout: int, stride: int) -> None:
+            super().__init__()
+            self.conv1, self.norm1 = nn.Conv2d(cin, cout, 3, stride, 1, bias=False), nn.BatchNorm2d(cout)
+            self.conv2, self.norm2 = nn.Conv2d(cout, cout, 3, 1, 1, bias=False), nn.BatchNorm2d(cout)
+            self.short = nn.Conv2d(cin, cout, 1, stride, bias=False) if stride > 1 else None
+
+        def forward(self, x: Any) -> Any:
+            y = self.norm2(self.conv2(self.norm1(self.conv1(x)).relu()))
+            return (y + (x if self.short is None else self.short(x))).relu()
+
+    stem = (nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+    return nn.Sequential(
+        *stem, Block(16, 16, 1), Block(16, 32, 2), Block(32, 64, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)
+    )
+
+
+NETWORKS = [
+    ("digits, 8x8, batch 64", digits, (64, 1, 8, 8)),
+    ("digits, 8x8, batch 512", digits, (512, 1, 8, 8)),
+    ("residual, 32x32, batch 32", residual, (32, 3, 32, 32)),
+]
+
+
+def training(module: Any, make: Any, shape: tuple[int, ...], weights: dict[str, np.ndarray]) -> compare.Run:
+    """A step: forward, cross-entropy, backward, AdamW, and the loss as a number."""
+    rng = np.random.default_rng(0)
+    model = make(module)
+    if not weights:
+        weights |= {k: np.array(v.numpy()) for k, v in model.state_dict().items()}
+    given = weights if module is gd else {k: module.from_numpy(v.copy()) for k, v in weights.items()}
+    model.load_state_dict(given)
+    x, y = module.tensor(rng.standard_normal(shape).astype(np.float32)), module.tensor(rng.integers(0, 10, shape[0]))
+    more = {} if module is gd else {"fused": True}
+    optimizer = module.optim.AdamW(model.parameters(), lr=1e-3, **more)
+
+    def step() -> float:
+        loss = module.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return float(loss.item())
+
+    def timed() -> float:
+        with gd.step_arena():
+            return step()
+
+    return compare.Run(timed if module is gd else step, float)
+
+
 def measure(name: str, flops: float, runs: list[compare.Run], args: argparse.Namespace, peak: float) -> list[str]:
     """A row of the table."""
     effort = EFFORTS[args.effort]
@@ -167,7 +232,7 @@ def measure(name: str, flops: float, runs: list[compare.Run], args: argparse.Nam
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=machine.usable_cpus(), help="(default: %(default)s)")
-    parser.add_argument("--sets", nargs="+", choices=("forward", "backward"), default=["forward", "backward"])
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--only", help="rows whose name has this text")
     parser.add_argument("--effort", choices=EFFORTS, default="normal")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
@@ -190,6 +255,10 @@ def main() -> None:
                 continue
             runs = [make(m, s, arrays_of(s)) for m in modules]
             rows.append(measure(f"{kind}: {s.name}", s.flops * (1 if kind == "forward" else 2), runs, args, peak))
+    for name, network, shape in NETWORKS if "networks" in args.sets else ():
+        if not args.only or args.only in name:
+            weights: dict[str, np.ndarray] = {}
+            rows.append(measure(f"training step: {name}", 0, [training(m, network, shape, weights) for m in modules], args, peak))
     head = ["", "time", "GFLOP/s", "of peak", *(["PyTorch takes", "lower quartile"] if len(modules) > 1 else [])]
     print(report.table(head, rows))
     versions = [f"gradino {gd.__version__}", *(f"PyTorch {m.__version__}" for m in modules[1:])]
