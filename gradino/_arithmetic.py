@@ -332,6 +332,8 @@ class Arithmetic:
 
     def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
         """x limited to [min, max], numbers or tensors; NaN stays NaN. The slope is 1 inside and at bounds that are numbers."""
+        if lib.gd_dtype_of(self._h) == lib.GD_BOOL and any(isinstance(x, int) and not isinstance(x, bool) for x in (min, max)):
+            return self.long().clamp(min, max)
         if not (_is_plain(self, min) and _is_plain(self, max)):
             bounded = self if min is None else combine("clamp", _MAXIMUM, self, min)
             return bounded if max is None else combine("clamp", _MINIMUM, bounded, max)

@@ -75,14 +75,22 @@ static inline double gd_polygamma_f64(double n, double x) {
     return fmod(n, 2) == 0 ? -size : size;
 }
 
-/* The x with erf(x) = y: a start within 1e-3 (Winitzki, 2008), then three steps of Halley on erfc where that is small. */
-static inline double gd_erfinv_f64(double y) {
+/* The x with erf(x) = y: Giles' polynomials (GPU Computing Gems, 2011), good for seven digits where y is a float32, then
+ * steps of Halley's method on what is small of erf and erfc. */
+static inline double gd_erfinv_f64(double y, int steps) {
+    static const double near[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
+                                  0.246640727, 1.50140941};
+    static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
+                                 1.00167406, 2.83297682};
     const double a = fabs(y);
     if (!(a < 1)) return a == 1 ? copysign(INFINITY, y) : NAN;
     if (a < 1e-8) return y * 0.88622692545275801365;
-    const double w = log1p(-a) + log1p(a), b = 4.3307467508 + 0.5 * w;
-    double x = sqrt(sqrt(b * b - w * 6.8027210884) - b);
-    for (int i = 0; i < 3; i++) {
+    const double w = -(log1p(-a) + log1p(a)), t = w < 5 ? w - 2.5 : sqrt(w) - 3;
+    const double *c = w < 5 ? near : far;
+    double x = c[0];
+    for (int k = 1; k < 9; k++) x = x * t + c[k];
+    x *= a;
+    for (int i = 0; i < steps; i++) {
         const double error = a < 0.5 ? erf(x) - a : (1 - a) - erfc(x), step = error / (1.12837916709551257390 * exp(-x * x));
         x -= step / (1 + x * step);
     }

@@ -76,7 +76,7 @@ UNARY = (
     unary("copy", np.copy, dtypes=ALL, rtol=EXACT, call=lambda m, x: x.clone(), python="Tensor.clone", errors=()),
     unary("clamp", lambda x, **bounds: np.clip(x, bounds.get("min"), bounds.get("max")), dtypes=NUMBERS, rtol=EXACT, kinks=(-1, 2),
           cases=tuple(case(*c.inputs, **k) for c in UNARY_CASES[:5] for k in ({"min": -1}, {"max": 2}, {"min": -1, "max": 2})),
-          errors=((gd.DTypeError, "bool", lambda: gd.clamp(ones(2, dtype="bool"), 0, 1)),
+          errors=((gd.DTypeError, "bool", lambda: gd.clamp(ones(2, dtype="bool"), False, True)),
                   (gd.InvalidValueError, "min and max", lambda: gd.clamp(ones(2))))),
     slope("relu_bwd", lambda g, y: np.where(y <= 0, 0, g), rtol=EXACT, domain=(Domain(), Domain(kinks=(0,)))),
     slope("sigmoid_bwd", lambda g, y: g * y * (1 - y), domain=(Domain(), Domain(0.02, 0.98)), scale=lambda g, y: np.abs(g * y)),
