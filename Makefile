@@ -11,7 +11,7 @@ PARTS := setup.py pyproject.toml gradino/_version.py $(shell find native -name '
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-aarch64 build bench exhaustive lint format sanitize tsan clean
+.PHONY: help demo test test-aarch64 build bench figures exhaustive lint format sanitize tsan clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -28,6 +28,10 @@ build: $(VENV)/with-test ## build library and extension into gradino/, as after 
 bench: $(VENV)/with-bench ## run the microbenchmarks, then compare with PyTorch and JAX where they are installed
 	$(BIN)/pytest -q bench
 	$(BIN)/python bench/peers.py
+
+figures: $(VENV)/with-bench ## take every table of README.md and docs/performance.md anew, on a quiet machine: about six minutes
+	$(BIN)/python bench/peers.py --readme
+	for table in limits costs elementwise rows gemm_sweep halves; do $(BIN)/python bench/$$table.py --paste || exit 1; done
 
 exhaustive: $(VENV)/with-test ## measure the error of every float32 function over all inputs, into docs/accuracy.md
 	PYTHONPATH=tests $(BIN)/python tests/exhaustive.py --paste
