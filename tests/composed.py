@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from composed_moves import COMPOSED_MOVES
+from composed_picks import COMPOSED_PICKS
 from composed_planes import PLANES
 from composed_pointwise import COMPOSED_POINTWISE
 from spec_kinds import ALL, EXACT, NUMBERS, SUMMED, Bools, Ints, Spec, binary, case, named, ones, unary
@@ -41,6 +43,8 @@ def _flatten(x: np.ndarray, start_dim: int = 0, end_dim: int = -1) -> np.ndarray
 # fmt: off
 COMPOSED = (
     *COMPOSED_POINTWISE,
+    *COMPOSED_MOVES,
+    *COMPOSED_PICKS,
     _moving("stack", lambda *a, dim=0: np.stack(a, dim), case((2, 3), (2, 3)), case((3,), (3,), (3,), dim=1), case((), ()),
             case((2, 3), (2, 3), dim=-2), call=lambda m, *t, dim=0: m.stack(t, dim),
             errors=((gd.ShapeError, "differ", lambda: gd.stack([ones(2), ones(3)])), (gd.DTypeError, "non-empty", lambda: gd.stack([])),

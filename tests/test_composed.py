@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from checks import check_gradient, check_refused, check_second_gradient, check_values, differentiable, results, run
 from composed import COMPOSED
+from composed_moves import OTHER_ARGUMENTS as MOVED_OTHERWISE
 from helpers import assert_close, assert_same_bits, values
 from spec_kinds import LAYOUTS, draw, generator
 from specs import LIST, SPECS
@@ -32,7 +33,8 @@ OTHER_ARGUMENTS = (
     "mvlgamma",
     "polygamma",
 )  # than as a method, or in a spec
-BOTH = [s for s in (*LIST, *COMPOSED) if hasattr(gd, s.name) and hasattr(gd.Tensor, s.name) and s.name not in OTHER_ARGUMENTS]
+ELSE = (*OTHER_ARGUMENTS, *MOVED_OTHERWISE)
+BOTH = [s for s in (*LIST, *COMPOSED) if hasattr(gd, s.name) and hasattr(gd.Tensor, s.name) and s.name not in ELSE]
 
 
 @pytest.mark.parametrize(("spec", "dtype"), VALUES)
