@@ -166,3 +166,41 @@ def test_halves_are_updated_in_float32(kind: type[optim.Optimizer], options: dic
     for p in (small, large):
         kind([p], **options).step()
     assert small.tolist() == large.detach().to(dtype).tolist()
+
+
+class Simple(optim.Optimizer):
+    """SGD with momentum as one writes it for PyTorch."""
+
+    def __init__(self, params: Any, lr: float = 0.1, momentum: float = 0.9) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum})
+
+    @gd.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"], state["buffer"] = 0, gd.zeros_like(p)
+                state["step"] += 1
+                state["buffer"].mul_(group["momentum"]).add_(p.grad)
+                p.add_(state["buffer"], alpha=-group["lr"])
+
+
+def test_an_optimizer_of_ones_own() -> None:
+    p, q = one(1.0), one(1.0)
+    mine, theirs = Simple([p], lr=0.05), optim.SGD([q], lr=0.05, momentum=0.9)
+    for k in range(6):
+        for x, opt in ((p, mine), (q, theirs)):
+            x.grad = gd.tensor([0.3 * k], dtype=gd.float64)
+            opt.step()
+        if k == 2:
+            other = Simple([p], lr=9.0)
+            other.load_state_dict(mine.state_dict())
+            mine = other
+    assert p.item() == pytest.approx(q.item(), rel=1e-12) and mine.state[p]["step"] == 6
+    with pytest.raises(NotImplementedError, match="define step"):
+        (p * 2).sum().backward(optimizer=mine)
+    with pytest.raises(NotImplementedError, match="define step"):
+        optim.Optimizer([one()], {}).step()

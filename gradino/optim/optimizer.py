@@ -13,6 +13,7 @@ from gradino._lib import check, ffi, lib, raise_error
 from gradino.arena import step_arena
 from gradino.errors import DTypeError, GradinoError, InvalidValueError
 from gradino.grad_mode import enable_grad
+from gradino.nn.parameter import Buffer
 from gradino.tensor import Tensor
 
 __all__ = ["Optimizer", "refuse_variants"]
@@ -40,9 +41,12 @@ class Optimizer:
 
     ``param_groups`` holds each group's settings; they are read afresh at every step. Moments live beside the
     parameters, so a parameter can have one optimizer with moments at a time.
+
+    A subclass of one's own defines ``step()`` as for PyTorch: it reads ``p.grad``, changes ``p`` under ``no_grad`` and keeps
+    what it likes in ``self.state[p]``. Tensors there must be made outside of step arenas, or carried out with ``.keep()``.
     """
 
-    _KIND: int
+    _KIND: int | None = None  # None: a class of the user's, whose state is in _own_state
     _STATES: tuple[tuple[str, int], ...] = ()  # name in the state dict, number of the region
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
@@ -56,12 +60,13 @@ class Optimizer:
             self.add_param_group(group)
 
     def _open(self, defaults: dict[str, Any]) -> None:
-        native = lib.gd_optimizer_open(self._KIND)
+        native = lib.gd_optimizer_open(lib.GD_SGD if self._KIND is None else self._KIND)
         if native == ffi.NULL:
             raise_error()
         self._native = ffi.gc(native, lib.gd_optimizer_close)
         self._hyper = ffi.new("gd_hyper *")
         self.defaults = defaults
+        self._own_state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         self._seen: list[Any] = []  # each group as the engine knows it
         self._given: list[list[Tensor]] = []  # its parameters
@@ -118,6 +123,8 @@ class Optimizer:
 
     def _prepare(self) -> Any:
         """Pass changed settings on; returns the engine's optimizer."""
+        if self._KIND is None:
+            raise NotImplementedError(f"{self._title}: the update is not the engine's: define step(), and call it after backward()")
         for i, group in enumerate(self.param_groups):
             try:
                 if group == self._seen[i]:
@@ -168,6 +175,8 @@ class Optimizer:
 
     def _entry(self, p: Tensor) -> dict[str, Any]:
         """Step and moments (the memory itself) of one parameter; empty before its first update."""
+        if self._KIND is None:
+            return self._own_state.get(p, {})
         step = check(lib.gd_optimizer_get_step(self._native, p._h))
         if not step:
             return {}
@@ -180,7 +189,9 @@ class Optimizer:
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:
-        """Step and moments by parameter, for reading."""
+        """Step and moments by parameter, for reading; of a class of one's own what it keeps there."""
+        if self._KIND is None:
+            return self._own_state
         entries = ((p, self._entry(p)) for group in self.param_groups for p in group["params"])
         return defaultdict(dict, {p: entry for p, entry in entries if entry})
 
@@ -248,6 +259,9 @@ class Optimizer:
         return found
 
     def _restore(self, p: Tensor, entry: dict[str, Any]) -> None:
+        if self._KIND is None:
+            self._own_state[p] = {k: Buffer(foreign_array(v)) if hasattr(v, "shape") else v for k, v in entry.items()}
+            return
         moments = {region: entry[name] for name, region in self._STATES if entry.get(name) is not None}
         step = int(entry.get("step", 1 if moments else 0))  # PyTorch's SGD does not count
         check(lib.gd_optimizer_set_step(self._native, p._h, 0))  # forgets what there was
@@ -261,7 +275,7 @@ class Optimizer:
     # ---- copies ---------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        others = {k: v for k, v in self.__dict__.items() if k not in ("_native", "_hyper", "_seen", "_given")}
+        others = {k: v for k, v in self.__dict__.items() if k not in ("_native", "_hyper", "_seen", "_given", "_own_state")}
         return {**others, "_moments": self.state_dict()["state"]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
