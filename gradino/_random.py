@@ -159,5 +159,7 @@ def _chosen(name: str, shape: tuple[int, ...], p: Any, generator: Generator | No
         if p.numel() and not (p.amin().item() >= 0 and p.amax().item() <= 1):
             raise InvalidValueError(f"{name}: probabilities must be in [0, 1]")
         d = p.dtype if p.dtype is dtypes.float64 else dtypes.float32
-        return uniforms(name, shape, d, generator) < p.detach().to(d)
-    return uniforms(name, shape, dtypes.float64 if p * 2**24 % 1 else dtypes.float32, generator) < p
+        chosen: Tensor = uniforms(name, shape, d, generator) < p.detach().to(d)
+        return chosen
+    below: Tensor = uniforms(name, shape, dtypes.float64 if p * 2**24 % 1 else dtypes.float32, generator) < p
+    return below

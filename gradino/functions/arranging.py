@@ -301,7 +301,7 @@ def _triangle_indices(name: str, row: int, col: int, keep: Any, dtype: Any, devi
     rows, columns = whole(name, "row", row), whole(name, "col", col)
     if rows < 0 or columns < 0:
         raise InvalidValueError(f"{name}: {rows} rows and {columns} columns: they must be at least 0")
-    found = keep(ones(rows, columns, dtype=int64, device=device)).nonzero().t().contiguous()
+    found: Tensor = keep(ones(rows, columns, dtype=int64, device=device)).nonzero().t().contiguous()
     return found if dtype is None else found.to(dtype)
 
 

@@ -49,7 +49,8 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
     n = y.shape[d]
     first, second = y.narrow(d, 0, max(n - 1, 0)), y.narrow(d, min(1, n), max(n - 1, 0))
     if x is None:
-        return (first + second) * (dx / 2)
+        evenly: Tensor = (first + second) * (dx / 2)
+        return evenly
     if not isinstance(x, Tensor):
         raise DTypeError(f"{name}: x must be a Tensor, got {type(x).__name__}")
     if x.ndim == 1:
