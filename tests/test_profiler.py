@@ -211,7 +211,12 @@ def test_misuse() -> None:
 
 def test_operations_of_products() -> None:
     assert counting.flops_of("linear", [(7, 3), (5, 3), (5,)], (7, 5), 21, False) == 2 * 7 * 3 * 5
-    assert counting.flops_of("conv2d", [(2, 4, 9, 9), (8, 2, 3, 3)], (2, 8, 7, 7), 0, False) == 2 * (2 * 8 * 49) * 2 * 9
+    assert counting.flops_of("conv", [(2, 4, 9, 9), (8, 2, 3, 3)], (2, 8, 7, 7), 0, False) == 2 * (2 * 8 * 49) * 2 * 9
+    assert counting.flops_of("conv_bwd_input", [(2, 8, 7, 7), (8, 2, 3, 3)], (2, 4, 9, 9), 0, False) == 2 * (2 * 8 * 49) * 2 * 9
+    assert counting.flops_of("conv_bwd_weight", [(2, 8, 7, 7), (2, 4, 9, 9)], (8, 2, 3, 3), 0, False) == 2 * (2 * 8 * 49) * 2 * 9
+    q, k = (2, 3, 5, 8), (2, 3, 7, 8)
+    assert counting.flops_of("attention", [q, k, k], q, 0, False) == 2 * 2 * 2 * 3 * 5 * 7 * 8
+    assert counting.flops_of("attention_bwd", [q, q, k], q, 0, False) == 5 * 2 * 2 * 3 * 5 * 7 * 8
     assert counting.flops_of("lstm", [(4, 2, 3)], (4, 2, 5), 0, False) == 8 * 4 * 2 * 5 * 8 + 100 * 40
     assert counting.flops_of("adam", [(10,)], (), 10, True) == 140
     assert counting.flops_of("no such op", [(10,)], (10,), 10, False) == 10

@@ -27,9 +27,17 @@ def _product(inputs: list[tuple[int, ...]], result: tuple[int, ...]) -> float:
     return 2.0 * math.prod(result) * (inputs[0][-1] if inputs[0] else 1)
 
 
-def _convolution(inputs: list[tuple[int, ...]], result: tuple[int, ...]) -> float:
-    weight = inputs[1]  # (out, in / groups, *kernel)
-    return 2.0 * math.prod(result) * math.prod(weight[1:])
+def _convolution(name: str, inputs: list[tuple[int, ...]], result: tuple[int, ...]) -> float:
+    """Each output (in a backward: its gradient) takes a multiplication and an addition for each weight of its channel."""
+    outputs = inputs[0] if "bwd" in name else result
+    weight = result if name.endswith("bwd_weight") else inputs[1]  # (out, in / groups, *kernel)
+    return 2.0 * math.prod(outputs) * math.prod(weight[1:])
+
+
+def _attention(inputs: list[tuple[int, ...]], backward: bool) -> float:
+    """All pairs of queries and keys, masked or not: two products, five in a backward."""
+    query, key = inputs[1:3] if backward else inputs[:2]
+    return (10.0 if backward else 4.0) * math.prod(query) * key[-2]
 
 
 def flops_of(name: str, inputs: list[tuple[int, ...]], result: tuple[int, ...], elements: int, is_update: bool) -> float:
@@ -38,14 +46,14 @@ def flops_of(name: str, inputs: list[tuple[int, ...]], result: tuple[int, ...], 
         return float(_UPDATES.get(name, 14) * elements)
     if name in ("matmul", "linear"):
         return _product(inputs, result)
-    if name.startswith("conv") and len(inputs) > 1 and len(inputs[1]) > 2:
-        return _convolution(inputs, result)
+    if name in ("conv", "conv_bwd_input", "conv_bwd_weight"):
+        return _convolution(name, inputs, result)
     if name in ("lstm", "lstm_bwd") and len(result) == 3:
         steps, batch, hidden = result[0], result[1], result[2] // (4 if name == "lstm_bwd" else 1)
         depth = hidden if name == "lstm_bwd" else inputs[0][-1] + hidden
         return 8.0 * steps * batch * hidden * depth + _PER_RECURRENT_UNIT * steps * batch * hidden
-    if name.startswith("attention") and len(inputs) > 1 and len(inputs[0]) > 1:
-        return (10.0 if name.endswith("bwd") else 4.0) * math.prod(inputs[0]) * inputs[1][-2]
+    if name in ("attention", "attention_bwd"):
+        return _attention(inputs, name.endswith("bwd"))
     return _per_element().get(name, 1.0) * elements
 
 

@@ -174,10 +174,46 @@ def _moves(n: int) -> Iterator[tuple[str, Recipe]]:
         yield name, Recipe("moving", flops, lambda: ([], (), ()), call)
 
 
+def _planes(n: int) -> Iterator[tuple[str, Recipe]]:
+    """Norms of channels, pooling, resizing: over planes of 32 x 64."""
+    channels, height, width = 16, 32, 64
+    samples = max(n * COLUMNS // (channels * height * width), 1)
+
+    def x(h: int = height, w: int = width) -> gd.Tensor:
+        return gd.rand(samples, channels, h, w) + 0.5
+
+    def normalised(name: str, i: int, absent: int, backward: bool) -> Recipe:
+        def make() -> tuple[Tensors, tuple[int, ...], tuple[float, ...]]:
+            planes, w = x(), gd.ones(channels)
+            forward: Tensors = [planes, w, gd.zeros(channels), *(None,) * absent]
+            if not backward:
+                return forward, (i,), (1e-5,)
+            y = _raw(name, forward, (i,), (1e-5,))
+            return [x(), planes, w, wrap(lib.gd_output(y._h, 1))], (i, 7, lib.GD_FLOAT32), (1e-5,)
+
+        return Recipe("rows", 14 if backward else 8, make)
+
+    for name, i, absent in (("batch_norm", 1, 2), ("group_norm", 4, 0)):
+        yield name, normalised(name, i, absent, False)
+        yield f"{name}_bwd", normalised(name, i, absent, True)
+    two, small = (2, 2, 2, 2, 0, 0), (height // 2, width // 2)
+
+    def places() -> gd.Tensor:
+        return gd.arange(small[0] * small[1]).reshape(1, 1, *small).expand(samples, channels, *small)
+
+    yield "max_pool", Recipe("moving", 1, lambda: ([x()], (*two, 1, 1, 0, 0, 2, 1), ()))
+    yield "max_pool_bwd", Recipe("moving", 1, lambda: ([x(*small), places()], (height, width, *(0,) * 8, 2), ()))
+    yield "avg_pool", Recipe("moving", 1, lambda: ([x()], (*two, 1, 0, 0, 0, 2), ()))
+    yield "avg_pool_bwd", Recipe("moving", 1, lambda: ([x(*small)], (*two, 1, 0, 0, 0, 2, height, width), ()))
+    yield "resize", Recipe("moving", 9, lambda: ([x(*small)], (height, width, 2), ()))
+    yield "resize_bwd", Recipe("moving", 12, lambda: ([x()], (height, width, 2, 0, *small), ()))
+    yield "pixel_shuffle", Recipe("moving", 1, lambda: ([x()], (2, 0), ()))
+
+
 def recipes(scale: float = 1.0) -> dict[str, Recipe]:
     """A recipe for each op that has a kernel and one; `scale` makes the sizes smaller."""
     n, info = max(int(ROWS * scale), 32), ffi.new("gd_op_info *")
-    found = dict([*_rows(n), *_products(scale), *_moves(n)])
+    found = dict([*_rows(n), *_planes(n), *_products(scale), *_moves(n)])
     for op in range(lib.gd_op_count()):
         check(lib.gd_op_describe(op, info))
         name = text(info.name)

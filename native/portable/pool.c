@@ -88,7 +88,7 @@ static void know(pooling *p) {
 #define MAX_VALUES(T, STEP)                                                                               \
     for (int64_t o = lo; o < hi; o++) {                                                                   \
         const T v = x[o * (STEP)];                                                                        \
-        best[o - from] = (v > best[o - from]) | (v != v) ? v : best[o - from];                            \
+        best[o - from] = ((v > best[o - from]) | (v != v)) ? v : best[o - from];                           \
     }
 
 /* I: an integer of T's size, which holds places within a plane. */
