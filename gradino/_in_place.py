@@ -1,7 +1,8 @@
-"""Writing in place: for tensors that are not part of a graph, whose gradients a write would falsify."""
+"""Writing in place. A write to a tensor with a history is recorded: its base and all views of it go on with the new one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from gradino._arguments import as_float, shown, whole_number
 from gradino._arithmetic import _operand
-from gradino._core import binary, tensor_type
-from gradino._lib import check, lib, op_id
+from gradino._core import binary, tensor_type, wrap
+from gradino._lib import check, lib, op_id, raise_error
 from gradino.arena import step_arena
 from gradino.dtypes import bool_
 from gradino.errors import DTypeError, GradinoError
@@ -31,9 +32,6 @@ class InPlace:
 
     __slots__ = ()
     _h: int
-
-    # `t += x` writes in place where no gradient is recorded, as `with no_grad(): p -= lr * p.grad` needs; what is part
-    # of a graph gets a new tensor with the right gradient instead, and a parameter is refused.
 
     def __iadd__(self: Tensor, other: Any) -> Tensor:
         return _in_place(_ADD, self, other, "+=")
@@ -71,52 +69,62 @@ class InPlace:
     def __irshift__(self: Tensor, other: Any) -> Tensor:
         return _in_place(_RIGHT, self, other, ">>=")
 
-    def copy_(self: Tensor, source: Tensor) -> Tensor:
-        """Overwrite with ``source``, broadcast and cast."""
+    def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+        """Overwrite with ``src``, broadcast and cast. ``non_blocking`` changes nothing."""
+        if is_tracked(self, src):
+            return write(self, _operand(self, src))
         with scratch():
-            check(lib.gd_copy_in(self._h, _operand(self, source)._h))
+            check(lib.gd_copy_in(self._h, _operand(self, src)._h))
         return self
 
     def fill_(self: Tensor, value: float) -> Tensor:
         """Overwrite with a number."""
+        if isinstance(value, tensor_type()) and value.ndim == 0 and is_tracked(self, value):
+            return write(self, value)
         value = _plain_number("fill_", value)
-        check(lib.gd_fill_in(self._h, as_float("fill_", value), whole_number("fill_", value, self.dtype)))
+        number, whole = as_float("fill_", value), whole_number("fill_", value, self.dtype)
+        if is_tracked(self):
+            return write(self, wrap(lib.gd_scalar(number, whole, self.dtype.code)))
+        check(lib.gd_fill_in(self._h, number, whole))
         return self
 
     def zero_(self: Tensor) -> Tensor:
         """Overwrite with 0."""
-        check(lib.gd_fill_in(self._h, 0.0, 0))
-        return self
+        return self.fill_(0)
 
     def add_(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
         """``self += alpha * other`` in place."""
-        with scratch():
-            return self.copy_(_held(self, "add_", self.detach().add(other, alpha=alpha)))
+        return changed(self, "add_", lambda a: a.add(other, alpha=alpha))
 
     def sub_(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
         """``self -= alpha * other`` in place."""
-        with scratch():
-            return self.copy_(_held(self, "sub_", self.detach().sub(other, alpha=alpha)))
+        return changed(self, "sub_", lambda a: a.sub(other, alpha=alpha))
 
     def mul_(self: Tensor, other: Any) -> Tensor:
         """``self *= other`` in place."""
-        with scratch():
-            return self.copy_(_held(self, "mul_", self.detach().mul(other)))
+        return changed(self, "mul_", lambda a: a.mul(other))
 
     def div_(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         """``self /= other`` in place; ``rounding_mode`` as in :meth:`div`."""
-        with scratch():
-            return self.copy_(_held(self, "div_", self.detach().div(other, rounding_mode=rounding_mode)))
+        return changed(self, "div_", lambda a: a.div(other, rounding_mode=rounding_mode))
 
     def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
         """Limit to [min, max]."""
-        with scratch():
-            return self.copy_(_held(self, "clamp_", self.detach().clamp(min, max)))
+        return changed(self, "clamp_", lambda a: a.clamp(min, max))
 
     def masked_fill_(self: Tensor, mask: Tensor, value: float) -> Tensor:
         """Overwrite with ``value`` where ``mask`` holds."""
-        with scratch():
-            return self.copy_(self.detach().masked_fill(mask, value))
+        return changed(self, "masked_fill_", lambda a: a.masked_fill(mask, value))
+
+    def detach_(self: Tensor) -> Tensor:
+        """Forget the history: this object is a leaf from now on. A view must be detached with ``detach()``."""
+        if self.is_leaf:
+            self.requires_grad_(False)
+        elif self._info().base != self._h:
+            raise GradinoError("Can't detach views in-place. Use detach() instead.")
+        else:
+            self._h = self.detach()._h
+        return self
 
 
 _nothing = nullcontext()
@@ -127,24 +135,47 @@ def scratch() -> Any:
     return step_arena() if lib.gd_arena_active() == lib.gd_arena_permanent() else _nothing
 
 
+_MOVES, _TRACKED = 1, 2  # bits of what gd_write_begin says
+
+
+def is_tracked(a: Tensor, *values: Any) -> bool:
+    """Whether a write of the values to ``a`` must be recorded; raises where ``a`` may not be written."""
+    state = lib.gd_write_begin(a._h)
+    if state < 0:
+        raise_error()
+    if state & _TRACKED:
+        return True
+    return any(isinstance(v, tensor_type()) and v.requires_grad for v in values) and bool(lib.gd_grad_enabled())
+
+
+def write(a: Tensor, value: Tensor, computed: int = 0) -> Tensor:
+    """``a`` after a recorded write. ``computed``: the value was computed from ``a``, whose memory it may replace."""
+    a._h = lib.gd_write(a._h, value._h, computed) or raise_error()
+    return a
+
+
+def changed(a: Tensor, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
+    """``a`` after its values became ``compute(a)``, cast to its dtype."""
+    state = lib.gd_write_begin(a._h)
+    if state < 0:
+        raise_error()
+    if not state & _TRACKED:
+        with scratch() as arena:
+            result = _held(a, name, compute(a.detach()))
+            if not (result.requires_grad and lib.gd_grad_enabled()):
+                check(lib.gd_copy_in(a._h, result._h))
+                return a
+        if arena is None:  # else it is gone with the arena, and computed once more
+            return write(a, result, 1)
+    # an op that reads its input in backward must find the old values, which a write to shared memory overwrites
+    source = a if state & _MOVES else a.clone()
+    return write(a, _held(a, name, compute(source)), 1)
+
+
 def _in_place(op: int, a: Tensor, other: Any, operator: str) -> Tensor:
-    if lib.gd_grad_enabled() and (a.requires_grad or (isinstance(other, tensor_type()) and other.requires_grad)):
-        return _computed(op, a, other, operator)  # a result that is recorded is handed out
-    with scratch():
-        return _computed(op, a, other, operator)
-
-
-def _computed(op: int, a: Tensor, other: Any, operator: str) -> Tensor:
-    result = binary(op, a, other)
-    if cast(Any, result) is NotImplemented:
-        return result
-    if result.requires_grad:
-        if a._info().is_parameter:
-            raise GradinoError(
-                f"{operator}: a parameter that requires grad cannot be changed in place while ops are recorded; use no_grad()"
-            )
-        return result
-    return a.copy_(_held(a, operator, result))
+    if not isinstance(other, (tensor_type(), bool, int, float, np.generic, np.ndarray)):
+        return cast("Tensor", NotImplemented)
+    return changed(a, operator, lambda values: binary(op, values, other))
 
 
 def _held(a: Tensor, name: str, result: Tensor) -> Tensor:

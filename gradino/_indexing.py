@@ -12,7 +12,7 @@ import numpy as np
 
 from gradino._arguments import shown
 from gradino._core import wrap
-from gradino._lib import check, lib
+from gradino._lib import check, lib, raise_error
 from gradino.dtypes import int64
 from gradino.errors import IndexStepError, IndexTypeError, OutOfRangeError, ShapeError
 
@@ -32,14 +32,13 @@ def get(a: Tensor, index: Any) -> Tensor:
 
 def set_(a: Tensor, index: Any, value: Any) -> None:
     """``a[index] = value``."""
-    from gradino._in_place import scratch
+    from gradino._in_place import is_tracked, scratch
     from gradino.grad_mode import no_grad
     from gradino.tensor import Tensor
 
-    if lib.gd_grad_enabled() and a.requires_grad:  # also refuse what reaches `a` through an index tensor
-        check(lib.gd_fill_in(a._h, 0.0, 0))
-    if isinstance(value, Tensor) and lib.gd_grad_enabled() and value.requires_grad:
-        check(lib.gd_copy_in(a._h, value._h))  # raises, and says why
+    if is_tracked(a, value):
+        _set_recorded(a, index, value if isinstance(value, Tensor) else Tensor(value, dtype=a.dtype))
+        return
     with no_grad(), scratch():
         if not isinstance(value, Tensor):
             value = Tensor(value, dtype=a.dtype)
@@ -52,6 +51,27 @@ def set_(a: Tensor, index: Any, value: Any) -> None:
             check(lib.gd_copy_in(view._h, _fit(value, view.shape)._h))
             return
         _write_picked(view, picks, value)
+
+
+def _set_recorded(a: Tensor, index: Any, value: Tensor) -> None:
+    """``a[index] = value`` where gradients flow through ``a`` or ``value``."""
+    from gradino._in_place import write
+
+    if _is_mask(index) and index.shape == a.shape[: index.ndim] and value.numel() == 1:
+        mask = index.reshape(*index.shape, *[1] * (a.ndim - index.ndim))
+        write(a, wrap(lib.gd_where(mask._h, lib.gd_cast(value.reshape(())._h, a.dtype.code), a._h)), 1)
+        return
+    view, picks = _together(*_basic(a, index))
+    if not picks:
+        write(view, _fit(value, view.shape))
+    else:
+        target, dim, places = _merge(view.clone(), picks)  # its gradient reads the values from before
+        before, after, n = target.shape[:dim], target.shape[dim + 1 :], places.numel()
+        rows = _fit(value, before + places.shape + after).to(a.dtype).expand(before + places.shape + after)
+        if rows.numel():
+            places = places.reshape((1,) * dim + (n,) + (1,) * len(after)).expand(before + (n,) + after)
+            write(view, target.scatter(dim, places, rows.reshape(before + (n,) + after)).reshape(view.shape))
+    a._h = lib.gd_current(a._h) or raise_error()
 
 
 def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gradino._in_place import _held, scratch
+from gradino._in_place import changed
 
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
@@ -18,8 +18,7 @@ __all__ = ["Overwriting"]
 
 def overwrite(t: Tensor, name: str, method: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
     """``t`` after its values became those of ``method(t, ...)``, cast to its dtype."""
-    with scratch():
-        return t.copy_(_held(t, name, method(t.detach(), *args, **kwargs)))
+    return changed(t, name, lambda values: method(values, *args, **kwargs))
 
 
 class Overwriting:

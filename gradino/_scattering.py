@@ -9,7 +9,7 @@ from gradino import _indexing
 from gradino._arguments import as_float, flag, shown, whole_number
 from gradino._call import absolute, dimension, run
 from gradino._core import handle_of, tensor_type, wrap
-from gradino._in_place import scratch
+from gradino._in_place import changed, is_tracked, scratch
 from gradino._lib import check, lib, op_id
 from gradino.dtypes import bfloat16, bool_, float16, int32, int64
 from gradino.errors import DTypeError, InvalidValueError, ShapeError
@@ -43,7 +43,7 @@ def _scatter(name: str, a: Tensor, dim: Any, index: Any, src: Any, mode: int, in
 
 def _scatter_into(name: str, a: Tensor, dim: Any, index: Any, src: Any, mode: int) -> Tensor:
     """``_scatter`` in place."""
-    if a.dtype in (bfloat16, float16):
+    if a.dtype in (bfloat16, float16) or is_tracked(a, src):
         return a._written(name, lambda values: _scatter(name, values, dim, index, src, mode))
     d, places = dimension(name, a.ndim, dim), _index(name, index)
     with scratch():
@@ -97,11 +97,7 @@ class Scattering:
 
     def _written(self: Tensor, name: str, change: Callable[[Tensor], Tensor]) -> Tensor:
         """Overwrite with what ``change`` makes of the values."""
-        with scratch():
-            result = change(self.detach())
-            if result.dtype is not self.dtype and result.dtype.is_floating_point and not self.dtype.is_floating_point:
-                raise DTypeError(f"{name}: the result is {result.dtype}, which a {self.dtype} tensor cannot hold")
-            return self.copy_(result)
+        return changed(self, name, change)
 
     # ---- scatter -------------------------------------------------------------------------------------------------
 

@@ -142,10 +142,7 @@ def test_a04_overwritten_result_is_an_error() -> None:
     """Case A04 a: never a silent wrong number."""
     x = leaf([1.0, 2.0, 3.0])
     b = x.sigmoid()
-    with pytest.raises(gd.GradinoError, match="in-place write"):
-        b[1] = 2.0
-    with gd.no_grad():
-        b[1] = 2.0
+    b[1] = 2.0
     with pytest.raises(gd.GradinoError, match=r"`sigmoid`, of shape \(3,\), was changed in place"):
         b.sum().backward()
     assert x.grad is None

@@ -9,6 +9,7 @@ from typing import Any
 from gradino import _calls
 from gradino._arguments import shown
 from gradino._core import wrap
+from gradino._in_place import is_tracked, write
 from gradino._lib import check, ffi, lib
 from gradino.errors import GradinoError
 from gradino.factories import zeros
@@ -231,24 +232,31 @@ class Function:
         ctx._args, ctx._tensor_args = len(args), places
         ctx._inputs = [(args[p].shape, args[p].dtype) for p in places]
         ctx._kinds = [(t.shape, t.dtype) if isinstance(t, Tensor) else None for t in outputs]
-        if ctx._dirty:
-            raise GradinoError(f"{cls.__name__}: mark_dirty is not supported for tensors with a graph")
+        dirty = [k for k, t in enumerate(raw) if any(t is d for d in ctx._dirty)]
+        for t in ctx._dirty:
+            if all(t is not r for r in raw):
+                raise GradinoError(f"{cls.__name__}: tensors that were marked as dirty must be returned by forward")
+            is_tracked(t)  # raises for a leaf
         if not any(marks):
             return output
+        shown = [t.detach().clone() if k in dirty else t for k, t in enumerate(raw)]  # the node stands for a copy, which is written back
         ctx._keep(raw)
         made = ffi.new("gd_tensor[]", len(raw))
         number = _calls.number_of(ctx)
         try:
             check(
                 lib.gd_custom(
-                    number, [args[p]._h for p in places], len(places), [t._h for t in raw], len(raw), marks, bool(ctx._saved), made
+                    number, [args[p]._h for p in places], len(places), [t._h for t in shown], len(raw), marks, bool(ctx._saved), made
                 )
             )
         except BaseException:
             _calls.forget(number)
             raise
         ctx._outputs = ffi.unpack(made, len(raw))
-        new = iter([wrap(h) for h in ctx._outputs])
+        results = [wrap(h) for h in ctx._outputs]
+        for k in dirty:
+            results[k] = write(raw[k], results[k], 1)
+        new = iter(results)
         result = tuple(next(new) if isinstance(t, Tensor) else t for t in outputs)
         return result if isinstance(output, tuple) else result[0]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gradino._arguments import flag
-from gradino.errors import DTypeError, GradinoError, InvalidValueError, ShapeError
-from gradino.grad_mode import is_grad_enabled
+from gradino._in_place import changed
+from gradino.errors import DTypeError, InvalidValueError, ShapeError
 from gradino.tensor import Tensor
 
 __all__ = ["in_place", "reduced", "reduction_of", "refuse_input", "same_size"]
@@ -26,21 +26,13 @@ def refuse_input(name: str, *operands: Any) -> None:
 def in_place(name: str, input: Tensor, inplace: bool, function: Callable[[Tensor], Tensor]) -> Tensor:
     """``function(input)``; with ``inplace`` the input holds the result, as in PyTorch, and is returned.
 
-    While a graph is recorded the input's object becomes the result's: what backward needs of the old values stays in
-    their memory. Views that were made of the input before then keep the old values, too.
-
     Raises:
         GradinoError: for a leaf that requires grad.
     """
     refuse_input(name, input)
     if not flag(name, "inplace", inplace):
         return function(input)
-    if not (is_grad_enabled() and input.requires_grad):
-        return input.copy_(function(input))
-    if input.is_leaf:
-        raise GradinoError(f"{name}: a leaf that requires grad cannot be changed in place")
-    input._h = function(input)._h
-    return input
+    return changed(input, name, function)
 
 
 def reduction_of(name: str, size_average: bool | None, reduce: bool | None, reduction: str) -> str:
