@@ -52,7 +52,7 @@ def main() -> None:
     if given.write:
         from sweep_document import document
 
-        (ROOT / "docs" / "operator-sweep.md").write_text(document(rows))
+        (ROOT / "docs" / "operator-sweep.md").write_text(document(rows, given.most))
 
 
 if __name__ == "__main__":

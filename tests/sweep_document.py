@@ -26,7 +26,7 @@ def share(part: int, whole: int) -> str:
     return f"{100 * part / max(whole, 1):.2f} %"
 
 
-def document(rows: list[Row]) -> str:
+def document(rows: list[Row], most: int | None = None) -> str:
     """The whole page."""
     here, absent = [r for r in rows if not r.absent], [r for r in rows if r.absent]
     agree, scope, everything = sum(r.agree for r in here), sum(r.scope for r in here), sum(r.scope for r in rows)
@@ -36,7 +36,9 @@ def document(rows: list[Row]) -> str:
         HEAD,
         f"- Operators: {len(here)} of {len(rows)} entries of the table.",
         f"- Samples of those: **{agree} of {scope} agree, {share(agree, scope)}**; {beyond} more are out of scope.",
-        f"- Samples of all operators, with those that gradino does not have: {agree} of {everything}, {share(agree, everything)}.",
+        f"- Samples of all operators, with those that gradino does not have: {agree} of {everything}, {share(agree, everything)}."
+        if most is None
+        else f"- Looked at: at most {most} samples of each operator and dtype, of operators that gradino has.",
         f"- Inputs that PyTorch refuses: gradino refuses {refused} of {refused + accepted}.",
         "",
         "## What differs, and why",
