@@ -53,6 +53,7 @@ DELIBERATE: tuple[tuple[str, str, str], ...] = (
     (r"nn\.functional\.batch_norm", r"at least two dimensions", "a batch has at least two dimensions: (N, C)"),
     (r"nn\.functional\.embedding.*", r"sparse=True is not supported", "gradients are dense"),
     (r"nn\.functional\.feature_alpha_dropout.*", r"at least two dimensions", "a feature is a whole channel: (N, C, ...)"),
+    (r"nn\.functional\.pairwise_distance", r"must be at least 0", "a norm has an order of at least 0"),
     (r"normal.*", r"argument 'layout'", "factories have no layout=, tensors being strided"),
     (r"fill|zero_", r"a write in place is not recorded", "a write in place into what is recorded is refused"),
     (r"__rpow__|pow", r"negative integer powers", "PyTorch gives 0 for a negative power of an integer tensor"),
