@@ -123,7 +123,7 @@ def _check(
         ("vocab_size", vocab_size, lambda v: isinstance(v, int) and v >= 1, "an int, at least 1"),
     )
     for name, value, rule, text in rules:
-        if value is not None and not rule(value):  # type: ignore[no-untyped-call]
+        if value is not None and not rule(value):
             raise InvalidValueError(f"sample: {name} is {value!r}, must be {text}")
 
 

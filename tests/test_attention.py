@@ -68,7 +68,11 @@ def one(seed: int, dtype: str, what: str) -> None:
         mask = mask.detach().requires_grad_()
         leaves.append(mask)
     sides = (window, window) if not isinstance(window, tuple) else window
-    limits = {"before": -1 if sides[0] is None else sides[0], "after": 0 if causal else -1 if sides[1] is None else sides[1], "at_end": at_end}
+    limits = {
+        "before": -1 if sides[0] is None else sides[0],
+        "after": 0 if causal else -1 if sides[1] is None else sides[1],
+        "at_end": at_end,
+    }
     bias: Any = causal_lower_right(t, s) if at_end else mask
     y = sdpa(*leaves[:3], bias, 0.0, causal and not at_end, scale, group > 1, window=window)
     y.backward(g)
@@ -224,7 +228,9 @@ def test_gradients_with_dropout() -> None:
         gd.autograd.grad(f(*leaves).sum(), leaves, create_graph=True)
 
 
-@pytest.mark.parametrize("how", [{"is_causal": True}, {"window": 1}, {"window": (0, 2), "attn_mask": causal_lower_right(3, 5)}, {"scale": -0.4}])
+@pytest.mark.parametrize(
+    "how", [{"is_causal": True}, {"window": 1}, {"window": (0, 2), "attn_mask": causal_lower_right(3, 5)}, {"scale": -0.4}]
+)
 def test_second_derivatives(how: dict[str, Any]) -> None:
     assert gd.autograd.gradgradcheck(lambda *t: sdpa(*t, **how), qkv(3, 5, 2, 1))
 

@@ -118,7 +118,7 @@ class _Block(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, causal: bool, cache: KVCache | None, layer: int) -> Tensor:
         x = x + self.attn(self.ln_1(x), mask, causal, cache, layer)
-        return x + self.mlp(self.ln_2(x))
+        return x + self.mlp(self.ln_2(x))  # type: ignore[no-any-return]
 
 
 class GPT(nn.Module):
@@ -276,7 +276,8 @@ class GPT(nn.Module):
             cache = None  # every token has another position than a step ago
         first = cache.length if cache is not None else begin
         seen = None if mask is None else mask[:, begin:end]
-        return self(tokens[:, first:end], cache=cache, attention_mask=seen)[0][:, -1]
+        logits: Tensor = self(tokens[:, first:end], cache=cache, attention_mask=seen)[0][:, -1]
+        return logits
 
     def num_params(self, non_embedding: bool = True) -> int:
         """Number of weights; positions are left out if ``non_embedding``, the token table is the head as well."""

@@ -44,7 +44,8 @@ def _sized(b: int, h: int) -> tuple[tuple[int, int], ...]:
 # fmt: off
 GRUS = (
     Spec(name="gru_cell", python="nn.GRUCell", call=raw("gru_cell"), ref=_step, torch=False, order=1, domain=Domain(-2, 2),
-         rtol=(1e-6, 1e-14), atol=(1e-6, 1e-14), cases=(case(*_sized(2, 3)), case(*_sized(1, 1)), case(*_sized(0, 3)), case(*_sized(5, 17))),
+         rtol=(1e-6, 1e-14), atol=(1e-6, 1e-14),
+         cases=(case(*_sized(2, 3)), case(*_sized(1, 1)), case(*_sized(0, 3)), case(*_sized(5, 17))),
          rows=lambda n: (case(*_sized(2, n)),), large=(case(*_sized(70, 100)),),
          errors=((gd.ShapeError, "must be", lambda: gd.nn.GRUCell(2, 3)(ones(2, 3))),)),
     Spec(name="gru_cell_bwd", call=_call_bwd, ref=_step_bwd, torch=False, order=0, canaries=False, out=("same",) * 3, domain=Domain(-2, 2),
