@@ -187,3 +187,12 @@ def test_a_network_trains_as_pytorchs_does() -> None:
         losses.append(found)
     assert losses[0][-1] < losses[0][0] - 0.1
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+
+
+def test_unfold_and_fold_as_modules() -> None:
+    x = gd.randn(2, 3, 6, 5)
+    patches = nn.Unfold(3, padding=1, stride=2)(x)
+    assert (patches == F.unfold(x, 3, 1, 1, 2)).all()
+    back = nn.Fold((6, 5), 3, padding=1, stride=2)(patches)
+    assert (back == F.fold(patches, (6, 5), 3, 1, 1, 2)).all()
+    assert repr(nn.Fold((6, 5), 3)) == "Fold(output_size=(6, 5), kernel_size=3, dilation=1, padding=0, stride=1)"

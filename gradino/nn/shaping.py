@@ -8,7 +8,7 @@ from gradino.nn import functional as F
 from gradino.nn.module import Module
 from gradino.tensor import Tensor
 
-__all__ = ["CosineSimilarity", "Flatten", "PairwiseDistance", "Unflatten"]
+__all__ = ["CosineSimilarity", "Flatten", "Fold", "PairwiseDistance", "Unflatten", "Unfold"]
 
 
 class Flatten(Module):
@@ -81,3 +81,49 @@ class PairwiseDistance(Module):
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """The last dimension vanishes, or is 1 with keepdim."""
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+
+
+class Unfold(Module):
+    """The patches that a convolution would see: (N, C, H, W) -> (N, C KH KW, L); see :func:`gradino.nn.functional.unfold`."""
+
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        dilation: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        stride: int | Sequence[int] = 1,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Patches as columns."""
+        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        return f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+
+
+class Fold(Module):
+    """Patches added up where they overlap: (N, C KH KW, L) -> (N, C, *output_size); see :func:`gradino.nn.functional.fold`."""
+
+    def __init__(
+        self,
+        output_size: int | Sequence[int],
+        kernel_size: int | Sequence[int],
+        dilation: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        stride: int | Sequence[int] = 1,
+    ) -> None:
+        super().__init__()
+        self.output_size, self.kernel_size, self.dilation, self.padding, self.stride = output_size, kernel_size, dilation, padding, stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Images."""
+        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        sizes = f"output_size={self.output_size}, kernel_size={self.kernel_size}"
+        return f"{sizes}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
