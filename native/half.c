@@ -171,7 +171,8 @@ static gd_view widened(const gd_view *v, int dtype, int64_t *bytes) {
     return wide;
 }
 
-/* What the kernel needs for the tensors that it will see: the shape rule is asked again. */
+/* What the kernel needs for the tensors that it will see: the shape rule is asked again. Whether it needs any may follow
+ * from sizes and attributes, not from strides, which conversion changes. */
 static int64_t workspace_inside(int op, const gd_shape_call *c) {
     gd_node wide[MOST_INPUTS], *in[MOST_INPUTS];
     gd_attr attr = *c->attr;

@@ -197,3 +197,14 @@ def test_the_variance_in_a_standard_deviation_has_room(scale: float) -> None:
     assert x.grad is not None and wide.grad is not None
     assert x.grad.float().tolist() == pytest.approx(wide.grad.tolist(), rel=2e-3, abs=1e-3)
     assert x.std(0, keepdim=True).shape == (1,)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("shape", [(3, 5), (300, 200), (7, 40, 90)])
+def test_nonzero_finds_the_places_whatever_the_strides(dtype: str, shape: tuple[int, ...]) -> None:
+    a = (np.random.default_rng(11).random(shape) < 0.1).astype(np.float32)
+    x = gd.from_numpy(a).to(dtype)
+    views = {"as it is": (x, a), "turned": (x.movedim(0, -1), np.moveaxis(a, 0, -1)), "every second": (x[..., ::2], a[..., ::2])}
+    views["repeated"] = (x[..., :1].expand(*shape), np.broadcast_to(a[..., :1], shape))
+    for layout, (view, want) in views.items():
+        np.testing.assert_array_equal(gd.nonzero(view).numpy(), np.argwhere(want), err_msg=f"nonzero, {dtype}, {shape}, {layout}")
