@@ -76,6 +76,9 @@ static inline __attribute__((always_inline)) void scatter_f64(double *p, int64_t
     }
 }
 
+#define gather_own_f32 gather_f32
+#define gather_own_f64 gather_f64
+
 /* Bits [from, end) of a vector whose lane 0 is column j. */
 static inline uint32_t real_bits(int64_t from, int64_t end, int64_t j, int lanes) {
     return ((1u << clip(end - j, lanes)) - 1) & ~((1u << clip(from - j, lanes)) - 1);

@@ -31,6 +31,10 @@ enum { CONV_MR = GEMM_MR, CONV_SUM_MR = GEMM_MR, CONV_NARROW = 2, CONV_MOST_UNIT
         (void)step, (void)fold, (void)n;                                                                            \
         return load_b_##s(p, n);                                                                                    \
     }                                                                                                               \
+    static inline __attribute__((always_inline)) V gather_own_##s(const T *p, int64_t step, int n, int fold) {      \
+        (void)step, (void)fold;                                                                                     \
+        return load_##s(p, n);                                                                                      \
+    }                                                                                                               \
     static inline __attribute__((always_inline)) void scatter_##s(T *p, int64_t step, V v, int n, int fold) {       \
         (void)step, (void)fold;                                                                                     \
         store_##s(p, v, n);                                                                                         \

@@ -2,6 +2,7 @@
  * The includer defines TILE(name), TILE_T element, TILE_V vector, TILE_W lanes, and besides what gemm_vector.h has
  * TILE(mask_t), TILE(mask)(n, rows, fold), and TILE(gather)(p, step, mask, fold), TILE(scatter)(p, step, v, mask, fold): a
  * vector of `fold` rows of TILE_W / fold points each, `step` elements apart, the first n points of the first `rows`.
+ * gather may read past the last point, of a copied tile, gather_own may not.
  * Operands stand in conv_driver.h. */
 
 /* mr results x nv units of points: y = init + sum over channels and taps of w x. All but t are constants. */
@@ -35,7 +36,7 @@ static inline __attribute__((always_inline)) void TILE(product)(const int mr, co
             TILE_T *to = y + t->unit[v].y;
             TILE_V sum = acc[i][v];
             if (init) sum = TILE(add)(TILE(set1)(init[i]), sum);
-            else if (t->accumulate) sum = TILE(add)(TILE(gather)(to, t->y_step, mask[v], fold), sum);
+            else if (t->accumulate) sum = TILE(add)(TILE(gather_own)(to, t->y_step, mask[v], fold), sum);
             TILE(scatter)(to, t->y_step, sum, mask[v], fold);
         }
     }
