@@ -6,6 +6,7 @@
 
 enum { MOST = 1 << 30 }; /* of stride, padding and dilation: no sum of a few overflows */
 static const double MOST_PADDED = 1e15; /* bytes of a padded image */
+static const double MOST_WEIGHTS = 1e17; /* weights, which may be more than there are in memory: what repeats is packed, too */
 
 /* Stride, padding, dilation at i[at], i[at + 2], i[at + 4], and what else is a size. */
 static gd_status check_numbers(const gd_shape_call *c, const char *const *names, const int *places, const int64_t *least, int count) {
@@ -54,6 +55,8 @@ static gd_status conv_points(const gd_shape_call *c, const int64_t *in, const in
     int64_t padded[2];
     for (int d = 0; d < 2; d++) {
         int64_t reach;
+        if (in[d] > INT64_MAX - 2 * (int64_t)MOST)
+            return gd_fail(GD_ERR_MEMORY, "%s: an image of size (%lld, %lld) is too large", c->name, (long long)in[0], (long long)in[1]);
         padded[d] = in[d] + before[d] + after[d];
         if (kernel[d] < 1) return gd_fail(GD_ERR_SHAPE, "%s: the kernel is %s: sizes must be at least 1", c->name, gd_text_shape(2, kernel));
         if (__builtin_mul_overflow(kernel[d] - 1, dilation[d], &reach) || reach >= padded[d])
@@ -63,6 +66,13 @@ static gd_status conv_points(const gd_shape_call *c, const int64_t *in, const in
     }
     if ((double)padded[0] * (double)padded[1] * 8 > MOST_PADDED)
         return gd_fail(GD_ERR_MEMORY, "%s: the padded input, (%lld, %lld), is too large", c->name, (long long)padded[0], (long long)padded[1]);
+    return GD_OK;
+}
+
+static gd_status check_weights(const gd_shape_call *c, const gd_view *w) {
+    double count = 1;
+    for (int d = 0; d < GD_DIMS; d++) count *= (double)w->shape[d];
+    if (count > MOST_WEIGHTS) return gd_fail(GD_ERR_MEMORY, "%s: weight is %s: more than memory can ever hold", c->name, gd_text_view(w));
     return GD_OK;
 }
 
@@ -88,6 +98,7 @@ static gd_status check_inputs(const gd_shape_call *c, const char *first, const c
 
 gd_status gd_shape_conv(gd_shape_call *c) {
     GD_TRY(check_inputs(c, "input", "weight"));
+    GD_TRY(check_weights(c, gd_in(c, 1)));
     const gd_view *x = gd_in(c, 0), *w = gd_in(c, 1);
     const int64_t *i = c->attr->i;
     int64_t shape[4] = {x->shape[0], w->shape[0]};
@@ -103,6 +114,7 @@ gd_status gd_shape_conv(gd_shape_call *c) {
 
 gd_status gd_shape_conv_bwd_input(gd_shape_call *c) {
     GD_TRY(check_inputs(c, "input", "weight"));
+    GD_TRY(check_weights(c, gd_in(c, 1)));
     const gd_view *g = gd_in(c, 0), *w = gd_in(c, 1);
     const int64_t *i = c->attr->i;
     if (i[6] > INT64_MAX / gd_conv_max(w->shape[1], 1)) return gd_fail(GD_ERR_VALUE, "%s: groups is %lld", c->name, (long long)i[6]);
@@ -155,11 +167,13 @@ static gd_status check_patches(const gd_shape_call *c, const int64_t *in, int64_
 
 gd_status gd_shape_im2col(gd_shape_call *c) {
     const gd_view *x = gd_in(c, 0);
-    int64_t points[2];
+    int64_t points[2], rows;
     GD_TRY(gd_shape_need_float(c, 0));
     GD_TRY(check_rank(c, 0, "input"));
     GD_TRY(check_patches(c, x->shape + 2, points));
-    return gd_shape_out(c, 0, 3, (int64_t[]){x->shape[0], x->shape[1] * c->attr->i[6] * c->attr->i[7], points[0] * points[1]}, x->dtype);
+    if (__builtin_mul_overflow(x->shape[1], c->attr->i[6] * c->attr->i[7], &rows))
+        return gd_fail(GD_ERR_MEMORY, "%s: input is %s: more elements than memory can ever hold", c->name, gd_text_view(x));
+    return gd_shape_out(c, 0, 3, (int64_t[]){x->shape[0], rows, points[0] * points[1]}, x->dtype);
 }
 
 gd_status gd_shape_col2im(gd_shape_call *c) {

@@ -267,6 +267,13 @@ def test_more_than_two_dimensions_are_refused():
         (gd.ShapeError, "larger than the padded input", lambda: F.conv1d(gd.ones(1, 1, 3), gd.ones(1, 1, 4))),
         (gd.InvalidValueError, "dilation", lambda: F.conv2d(gd.ones(1, 1, 3, 3), gd.ones(1, 1, 2, 2), dilation=2**62)),
         (gd.OutOfMemoryError, "too large", lambda: F.conv2d(gd.ones(1, 1, 3, 3), gd.ones(1, 1, 2, 2), padding=2**30, stride=2**30)),
+        (gd.OutOfMemoryError, "too large", lambda: F.fold(gd.ones(1, 4, 4), (2**63 - 1, 4), 2, padding=1)),
+        (gd.OutOfMemoryError, "memory", lambda: F.unfold(gd.zeros(0, 2**40, 2, 2), 2**21, padding=2**20)),
+        (
+            gd.OutOfMemoryError,
+            "weight is",
+            lambda: F.conv2d(gd.ones(1, 1, 1, 1).expand(1, 2**31, 1, 1), gd.ones(1, 1, 1, 1).expand(2**31, 2**31, 1, 1)),
+        ),
     ],
 )
 def test_refused(kind: Any, words: str, call: Any) -> None:
