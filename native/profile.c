@@ -12,8 +12,13 @@
 
 atomic_bool gd_profiling;
 
-static gd_profile_event *ring;
-static int64_t room, room_made; /* events of the ring that are used; that there is memory for */
+/* One word leads to the events and to their number, so that a thread still writing never takes the one for the other. */
+typedef struct event_ring {
+    atomic_llong room;          /* events that are used, */
+    int64_t made;               /* and that there is memory for */
+    gd_profile_event event[];
+} event_ring;
+static _Atomic(event_ring *) ring;
 static atomic_llong noted;      /* since the start */
 
 int64_t gd_profile_clock(void) {
@@ -25,14 +30,16 @@ int64_t gd_profile_clock(void) {
 gd_status gd_profile_start(int64_t capacity) {
     if (capacity < 1 || capacity > 1 << 26) return gd_fail(GD_ERR_VALUE, "profile: room for %lld events: must be from 1 to 2^26", (long long)capacity);
     if (atomic_load(&gd_profiling)) return gd_fail(GD_ERR, "profile: one is running already");
-    if (capacity > room_made) {
-        gd_profile_event *bigger = gd_allocation_fails() ? NULL : malloc((size_t)capacity * sizeof *bigger);
-        if (!bigger) return gd_fail(GD_ERR_MEMORY, "profile: no memory for %lld events", (long long)capacity);
-        memset(bigger, 0, (size_t)capacity * sizeof *bigger); /* no page fault later */
-        ring = bigger;
-        room_made = capacity;
+    event_ring *r = atomic_load(&ring);
+    if (!r || capacity > r->made) {
+        const size_t bytes = sizeof *r + (size_t)capacity * sizeof *r->event;
+        r = gd_allocation_fails() ? NULL : malloc(bytes);
+        if (!r) return gd_fail(GD_ERR_MEMORY, "profile: no memory for %lld events", (long long)capacity);
+        memset(r, 0, bytes); /* no page fault later */
+        r->made = capacity;
     }
-    room = capacity;
+    atomic_store(&r->room, capacity);
+    atomic_store(&ring, r);
     atomic_store(&noted, 0);
     atomic_store(&gd_profiling, true);
     return GD_OK;
@@ -44,8 +51,10 @@ int64_t gd_profile_stop(void) {
 }
 
 int64_t gd_profile_read(gd_profile_event *out, int64_t capacity) {
-    const int64_t all = atomic_load(&noted), kept = all < room ? all : room, n = kept < capacity ? kept : capacity;
-    for (int64_t k = 0; k < n; k++) out[k] = ring[(all - kept + k) % room];
+    const event_ring *r = atomic_load(&ring);
+    if (!r) return 0;
+    const int64_t all = atomic_load(&noted), room = atomic_load(&r->room), kept = all < room ? all : room, n = kept < capacity ? kept : capacity;
+    for (int64_t k = 0; k < n; k++) out[k] = r->event[(all - kept + k) % room];
     return kept;
 }
 
@@ -67,7 +76,8 @@ static int32_t thread_number(void) {
 
 static gd_profile_event *next_event(int op, int64_t began) {
     const int64_t stop = gd_profile_clock();
-    gd_profile_event *e = &ring[atomic_fetch_add_explicit(&noted, 1, memory_order_relaxed) % room];
+    event_ring *r = atomic_load_explicit(&ring, memory_order_acquire);
+    gd_profile_event *e = &r->event[atomic_fetch_add_explicit(&noted, 1, memory_order_relaxed) % atomic_load_explicit(&r->room, memory_order_relaxed)];
     memset(e, 0, sizeof *e);
     e->start = began;
     e->stop = stop;

@@ -133,6 +133,27 @@ def test_other_threads_are_seen() -> None:
     assert len({e.thread for e in kernels(prof)}) == 2
 
 
+def test_a_ring_may_grow_while_another_thread_is_at_work() -> None:
+    done = threading.Event()
+
+    def work() -> None:
+        with gd.no_grad():
+            while not done.is_set():
+                with gd.step_arena():
+                    gd.ones(4).exp()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for capacity in range(5000, 50000, 1000):
+            with profile(capacity=capacity) as prof:
+                gd.zeros(3).sin()
+            assert "sin" in [e.name for e in kernels(prof)], f"capacity {capacity}"
+    finally:
+        done.set()
+        thread.join()
+
+
 def test_a_full_ring_keeps_the_newest_and_says_so() -> None:
     x = gd.ones(3)
     with profile(capacity=4) as prof:
