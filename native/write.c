@@ -17,11 +17,15 @@ static gd_node *as_it_is(gd_node *n, const char *who) {
     return gd_node_missing(n->base, who);
 }
 
+enum { MOST_VIEWS = 10000 }; /* of views, each made of the one before: to make them anew takes stack */
+
+static gd_node *current(gd_node *n, const char *who);
+
 /* A view of what stands for its parent now. Where nothing is recorded the old one does: its memory is the same. */
 static gd_node *made_anew(gd_node *n, const char *who) {
     gd_node *parent = gd_node_peek(parent_of(n));
     if (!parent || !gd_self()->grad_enabled) return as_it_is(n, who);
-    gd_node *now = gd_node_current(parent, who);
+    gd_node *now = current(parent, who);
     if (!now || now == parent) return now ? as_it_is(n, who) : NULL;
     gd_node *view = gd_node_peek(gd_record(n->op, &now->self, 1, &n->attr, NULL));
     if (!view) return NULL;
@@ -30,8 +34,7 @@ static gd_node *made_anew(gd_node *n, const char *who) {
     return view;
 }
 
-gd_node *gd_node_current(gd_node *n, const char *who) {
-    if (gd_self()->raw) return as_it_is(n, who);
+static gd_node *current(gd_node *n, const char *who) {
     while (n->flags & GD_REPLACED) {
         gd_node *next = gd_node_peek(n->next);
         if (next) {
@@ -44,6 +47,15 @@ gd_node *gd_node_current(gd_node *n, const char *who) {
         }
     }
     return parent_of(n) ? made_anew(n, who) : as_it_is(n, who);
+}
+
+gd_node *gd_node_current(gd_node *n, const char *who) {
+    if (gd_self()->raw) return as_it_is(n, who);
+    int64_t views = 0;
+    for (const gd_node *v = n; gd_self()->grad_enabled && v && views <= MOST_VIEWS; v = gd_node_peek(parent_of(v))) views++;
+    if (views <= MOST_VIEWS) return current(n, who);
+    gd_fail(GD_ERR, "%s: this tensor was changed in place, and is a view of a view and so on, more than %d times: use a .clone() on the way", who, MOST_VIEWS);
+    return NULL;
 }
 
 gd_tensor gd_current(gd_tensor t) {

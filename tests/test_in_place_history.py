@@ -352,6 +352,26 @@ def program(t: Any, seed: int) -> Any:
     return [total, *known, x.grad]
 
 
+@pytest.mark.parametrize("length", [1000, 200000])
+def test_a_long_chain_of_views(length: int) -> None:
+    """It is made anew from the tensor that was written to, or refused: that takes stack for each view."""
+    x = gd.ones(4, requires_grad=True)
+    with gd.step_arena():
+        h = x * 2
+        view = h
+        for _ in range(length):
+            view = view.view(4)
+        h.mul_(3.0)
+        if length > 10000:
+            with pytest.raises(gd.GradinoError, match="more than 10000 times"):
+                view.sum()
+            with gd.no_grad():
+                assert view.tolist() == [6.0] * 4
+            return
+        view.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [6.0] * 4
+
+
 @pytest.mark.parametrize("seed", range(120))
 def test_random_programs(seed: int) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
