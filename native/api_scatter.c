@@ -19,7 +19,7 @@ gd_status gd_scatter_in(gd_tensor t, int64_t dim, gd_tensor index, gd_tensor sou
     if (gd_is_half(n->v.dtype)) return gd_fail(GD_ERR_DTYPE, "in-place write: not at an index of %s; use scatter and copy", gd_dtype_name(n->v.dtype));
     gd_start start = gd_here();
     index = apart(n, i), source = index ? apart(n, s) : 0;
-    if (!source) return gd_last_status();
+    if (!gd_or_return(start, source)) return gd_last_status();
     gd_node *in[] = {n, gd_node_of(index, WRITE), gd_node_of(source, WRITE)};
     gd_attr attr = {.i = {gd_dim(&n->v, dim, WRITE), mode, 1}};
     gd_shape_call c = {.name = "scatter", .in = in, .nin = 3, .attr = &attr, .nout = 1, .op = GD_OP_scatter};
