@@ -8,6 +8,7 @@ turns. `--sets` chooses: forward, backward (gradients for input and weight), net
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.util
 import os
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ SHAPES = [
     Shape("1-D, 9, 1 to 16 channels, 4096, batch 8", 8, 1, 16, (1, 4096), (1, 9)),
 ]
 SETS = ("forward", "backward", "networks")
-EFFORTS = {"normal": compare.Effort(4, 9, 0.012, 3), "long": compare.Effort(8, 15, 0.04, 3), "quick": compare.Effort(2, 2, 0.001, 1)}
+EFFORTS = {"normal": compare.Effort(4, 9, 0.012, 3), "long": compare.Effort(8, 15, 0.04, 3), "quick": compare.Effort(2, 1, 0.0, 1)}
 
 
 def torch_module() -> Any:
@@ -210,6 +211,8 @@ def training(module: Any, make: Any, shape: tuple[int, ...], weights: dict[str, 
 def measure(name: str, flops: float, runs: list[compare.Run], args: argparse.Namespace, peak: float) -> list[str]:
     """A row of the table."""
     effort = EFFORTS[args.effort]
+    if args.rounds:
+        effort = dataclasses.replace(effort, rounds=args.rounds)
     group = [compare.Contender(n, run, lambda: None) for n, run in zip(("gradino", "PyTorch"), runs)]
     if len(runs) == 2:
         for i in range(effort.validation if not flops else 1):
@@ -234,7 +237,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=machine.usable_cpus(), help="(default: %(default)s)")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--only", help="rows whose name has this text")
-    parser.add_argument("--effort", choices=EFFORTS, default="normal")
+    parser.add_argument("--effort", choices=EFFORTS, default="normal", help="quick: to see that it runs; no figures")
+    parser.add_argument("--rounds", type=int, help="turns of each library, instead of those of the effort")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     return parser.parse_args()
 

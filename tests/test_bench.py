@@ -41,12 +41,26 @@ def test_peers_agree_and_are_reported(tmp_path: Path) -> None:
     assert "--quick: these figures say nothing" in text
 
 
+def test_convolutions_and_their_networks_are_pytorchs() -> None:
+    pytest.importorskip("torch", reason="PyTorch is the peer that this needs")
+    for only in ("3x3, 64 channels, 8x8", "digits, 8x8, batch 64"):
+        text = run("bench/cnn.py", "--effort", "quick", "--threads", "1", "--only", only)
+        assert text.count(only) == (1 if "digits" in only else 2), text
+    assert "PyTorch takes" in text
+
+
+def test_a_gpt_loses_as_in_pytorch() -> None:
+    pytest.importorskip("torch", reason="PyTorch is the peer that this needs")
+    text = run("bench/gpt.py", "--quick", "--threads", "1", "--sizes", "small", "--dtypes", "float32")
+    assert text.count("| 4 layers, width 128") == 1, text
+
+
 def test_microbenchmarks_hold_what_they_validate() -> None:
     pytest.importorskip("pytest_benchmark", reason="pytest-benchmark is not installed")
     assert " passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--benchmark-disable", "bench")
 
 
-@pytest.mark.parametrize("script", ["costs.py", "limits.py", "peers.py", "rows.py"])
+@pytest.mark.parametrize("script", ["cnn.py", "costs.py", "gpt.py", "limits.py", "peers.py", "rows.py"])
 def test_scripts_explain_themselves(script: str) -> None:
     assert "usage:" in run(f"bench/{script}", "--help")
 

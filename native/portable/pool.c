@@ -10,6 +10,8 @@
 enum {
     TASK = 16 * 1024,  /* input elements read by a task: about 5 us */
     SERIAL = 2 * TASK, /* at most so many are not worth waking a thread */
+    LANES = 8,         /* maxima side by side */
+    CHUNK = 256,       /* maxima of a piece of short rows */
     KNOWN = 16         /* elements of a window whose places are computed once */
 };
 
@@ -25,6 +27,7 @@ typedef struct pooling {
     int64_t least[KNOWN], most[KNOWN]; /* inside() of all results, for the first elements of a window */
     int64_t whole_from, whole_to;      /* results whose windows lie inside the input along w */
     bool planar, count_pad, assign;
+    int64_t results; /* maxima of short rows: all of them */
     void (*row)(const struct pooling *p, int64_t row, int worker);
 } pooling;
 
@@ -75,6 +78,13 @@ static void know(pooling *p) {
     if (p->whole_from > p->whole_to) p->whole_from = p->whole_to;
 }
 
+/* Rows of fewer than LANES results whose windows, also along h, all lie inside the input. */
+static bool short_rows(const pooling *p) {
+    const gd_pool_axis *h = &p->h, *w = &p->w;
+    return !w->adaptive && !h->adaptive && w->out < LANES && p->whole_from == 0 && p->whole_to == w->out && h->pad == 0 &&
+           (h->out - 1) * h->stride + (h->kernel - 1) * h->dilation < h->in;
+}
+
 /* ---- Maxima: a NaN wins, the last of several; else the first of the largest -------------------------------------- */
 
 #define MAX_STEPS(T, I, STEP)                                                                             \
@@ -88,8 +98,26 @@ static void know(pooling *p) {
 #define MAX_VALUES(T, STEP)                                                                               \
     for (int64_t o = lo; o < hi; o++) {                                                                   \
         const T v = x[o * (STEP)];                                                                        \
-        best[o - from] = ((v > best[o - from]) | (v != v)) ? v : best[o - from];                           \
+        best[o - from] = ((v > best[o - from]) | (v != v)) ? v : best[o - from];                          \
     }
+
+/* Loops over lanes become vectors only where they are not unrolled first: else each lane is a branch. */
+#define NO_UNROLL _Pragma("GCC unroll 1")
+
+/* LANES results side by side whose windows lie inside the input along w: a fixed number of them stays in registers. */
+#define MAX_BLOCK(T, I, STEP)                                                                             \
+    for (int64_t h = h0; h < h1; h += p->h.dilation)                                                      \
+        for (int64_t k = 0; k < p->w.kernel; k++) {                                                       \
+            const int64_t start = o * p->w.stride + k * p->w.dilation - p->w.pad;                         \
+            const I at = (I)(h * width + start), by = (I)p->w.stride;                                     \
+            const T *x = (const T *)(const void *)row_of(p->x, plane, h) + start * xs;                    \
+            NO_UNROLL for (int l = 0; l < LANES; l++) {                                                   \
+                const T v = x[l * (STEP)];                                                                \
+                const bool better = (v > best[l]) | (v != v);                                             \
+                best[l] = better ? v : best[l];                                                           \
+                where[l] = better ? at + by * l : where[l];                                               \
+            }                                                                                             \
+        }
 
 /* I: an integer of T's size, which holds places within a plane. */
 #define DEFINE_MAX(name, T, I, LEAST)                                                                     \
@@ -99,7 +127,7 @@ static void know(pooling *p) {
         int64_t h0, h1, lo, hi;                                                                           \
         const int64_t xs = p->x->strides[3], by = p->w.stride, step = by * xs, width = p->planar ? p->w.in : 0; \
         gd_pool_window(&p->h, oh, &h0, &h1);                                                              \
-        const int64_t top = h0 < p->h.in ? h0 : p->h.in - 1; /* dilation may step over a small input */    \
+        const int64_t top = h0 < p->h.in ? h0 : p->h.in - 1; /* dilation may step over a small input */   \
         for (int64_t o = from; o < to; o++) best[o - from] = LEAST;                                       \
         for (int64_t o = from; index && o < to; o++) where[o - from] = (I)(top * width + o * by - p->w.pad); \
         for (int64_t o = from; index && o < to && o * by < p->w.pad; o++) { /* starts in the padding */   \
@@ -110,8 +138,8 @@ static void know(pooling *p) {
         for (int64_t h = h0; h < h1; h += p->h.dilation)                                                  \
             for (int64_t k = 0; k < p->w.kernel; k++) {                                                   \
                 const int64_t start = k * p->w.dilation - p->w.pad, at = h * width + start;               \
-                const T *x = (const T *)(const void *)row_of(p->x, plane, h) + start * xs;                   \
-                inside(p, k, from, to, &lo, &hi);                                                     \
+                const T *x = (const T *)(const void *)row_of(p->x, plane, h) + start * xs;                \
+                inside(p, k, from, to, &lo, &hi);                                                         \
                 if (!index) {                                                                             \
                     if (step == 1) MAX_VALUES(T, 1)                                                       \
                     else if (step == 2) MAX_VALUES(T, 2)                                                  \
@@ -122,6 +150,20 @@ static void know(pooling *p) {
             }                                                                                             \
         memcpy(y + from, best, (size_t)(to - from) * sizeof *y);                                          \
         for (int64_t o = from; index && o < to; o++) index[o] = (int64_t)where[o - from];                 \
+    }                                                                                                     \
+    static void max_block_##name(const pooling *p, int64_t plane, int64_t oh, int64_t o, T *y, int64_t *index) { \
+        T best[LANES];                                                                                    \
+        I where[LANES];                                                                                   \
+        int64_t h0, h1;                                                                                   \
+        const int64_t xs = p->x->strides[3], step = p->w.stride * xs, width = p->planar ? p->w.in : 0;    \
+        gd_pool_window(&p->h, oh, &h0, &h1);                                                              \
+        const int64_t first = (h0 < p->h.in ? h0 : p->h.in - 1) * width + o * p->w.stride - p->w.pad;     \
+        for (int l = 0; l < LANES; l++) best[l] = LEAST, where[l] = (I)(first + l * p->w.stride);         \
+        if (step == 1) MAX_BLOCK(T, I, 1)                                                                 \
+        else if (step == 2) MAX_BLOCK(T, I, 2)                                                            \
+        else MAX_BLOCK(T, I, step)                                                                        \
+        memcpy(y + o, best, sizeof best);                                                                 \
+        for (int l = 0; index && l < LANES; l++) index[o + l] = (int64_t)where[l];                        \
     }                                                                                                     \
     static void max_adaptive_##name(const pooling *p, int64_t plane, int64_t oh, T *y, int64_t *index) {  \
         int64_t h0, h1, w0, w1;                                                                           \
@@ -147,9 +189,62 @@ static void know(pooling *p) {
         T *y = (T *)(void *)p->out + row * p->w.out;                                                      \
         int64_t *index = p->indices ? p->indices + row * p->w.out : NULL;                                 \
         (void)worker;                                                                                     \
-        if (p->w.adaptive) max_adaptive_##name(p, plane, oh, y, index);                                   \
-        else for (int64_t from = 0; from < p->w.out; from += GD_POOL_TILE)                                \
+        if (p->w.adaptive) {                                                                              \
+            max_adaptive_##name(p, plane, oh, y, index);                                                  \
+            return;                                                                                       \
+        }                                                                                                 \
+        const bool blocks = p->whole_to - p->whole_from >= LANES;                                         \
+        const int64_t before = blocks ? p->whole_from : 0, behind = blocks ? p->whole_to : 0;             \
+        if (before) max_tile_##name(p, plane, oh, 0, before, y, index);                                   \
+        for (int64_t o = before; o < behind; o += LANES) /* the last one may do some again */             \
+            max_block_##name(p, plane, oh, o + LANES < behind ? o : behind - LANES, y, index);            \
+        for (int64_t from = behind; from < p->w.out; from += GD_POOL_TILE)                                \
             max_tile_##name(p, plane, oh, from, from + GD_POOL_TILE < p->w.out ? from + GD_POOL_TILE : p->w.out, y, index); \
+    }                                                                                                     \
+    /* Results of short rows, CHUNK of them from piece * CHUNK on: LANES side by side, whatever rows they are of. All \
+     * windows lie inside the input. Lanes past the last one repeat it. */                                \
+    static void max_short_##name(const pooling *p, int64_t piece, int worker) {                           \
+        const int64_t end = (piece + 1) * CHUNK < p->results ? (piece + 1) * CHUNK : p->results;          \
+        const int64_t xs = p->x->strides[3], width = p->planar ? p->w.in : 0;                             \
+        const int64_t down = p->h.stride * p->x->strides[2], right = p->w.stride * xs;                    \
+        int64_t i = piece * CHUNK, row = i / p->w.out, o = i % p->w.out, oh = row % p->h.out, plane = row / p->h.out; \
+        const T *x = (const T *)(const void *)row_of(p->x, plane, 0);                                     \
+        T *y = (T *)(void *)p->out;                                                                       \
+        (void)worker;                                                                                     \
+        while (i < end) {                                                                                 \
+            const T *from[LANES];                                                                         \
+            T best[LANES];                                                                                \
+            I where[LANES];                                                                               \
+            const int n = end - i < LANES ? (int)(end - i) : LANES;                                       \
+            for (int l = 0; l < LANES; l++) {                                                             \
+                from[l] = x + oh * down + o * right;                                                      \
+                where[l] = (I)(oh * p->h.stride * width + o * p->w.stride);                               \
+                best[l] = LEAST;                                                                          \
+                if (l + 1 >= n && i + n == end) continue;                                                 \
+                if (++o < p->w.out) continue;                                                             \
+                o = 0;                                                                                    \
+                if (++oh < p->h.out) continue;                                                            \
+                oh = 0;                                                                                   \
+                x = (const T *)(const void *)row_of(p->x, ++plane, 0);                                    \
+            }                                                                                             \
+            I start[LANES];                                                                               \
+            memcpy(start, where, sizeof start);                                                           \
+            for (int64_t h = 0; h < p->h.kernel; h++)                                                     \
+                for (int64_t k = 0; k < p->w.kernel; k++) {                                               \
+                    const int64_t tap = h * p->h.dilation * p->x->strides[2] + k * p->w.dilation * xs;    \
+                    const I at = (I)(h * p->h.dilation * width + k * p->w.dilation);                      \
+                    T v[LANES];                                                                           \
+                    for (int l = 0; l < LANES; l++) v[l] = from[l][tap];                                  \
+                    NO_UNROLL for (int l = 0; l < LANES; l++) {                                           \
+                        const bool better = (v[l] > best[l]) | (v[l] != v[l]);                            \
+                        best[l] = better ? v[l] : best[l];                                                \
+                        where[l] = better ? start[l] + at : where[l];                                     \
+                    }                                                                                     \
+                }                                                                                         \
+            memcpy(y + i, best, (size_t)n * sizeof *y);                                                   \
+            for (int l = 0; p->indices && l < n; l++) p->indices[i + l] = (int64_t)where[l];              \
+            i += n;                                                                                       \
+        }                                                                                                 \
     }                                                                                                     \
     /* A plane (or, of one dimension, a row): out[index] += g, in order. */                               \
     static void max_bwd_##name(const pooling *p, int64_t plane, int worker) {                             \
@@ -158,10 +253,10 @@ static void know(pooling *p) {
         T *dx = (T *)(void *)p->out + plane * room;                                                       \
         (void)worker;                                                                                     \
         memset(dx, 0, (size_t)room * sizeof *dx);                                                         \
-        for (int64_t r = 0; r < rows; r++) {                                                              \
-            const int64_t at = p->planar ? plane : plane / p->x->shape[2], h = p->planar ? r : plane % p->x->shape[2]; \
-            const T *g = (const T *)(const void *)row_of(p->x, at, h);                                    \
-            const int64_t *index = (const int64_t *)(const void *)row_of(p->from_view, at, h);            \
+        const int64_t at = p->planar ? plane : plane / p->x->shape[2], h = p->planar ? 0 : plane % p->x->shape[2]; \
+        const T *g = (const T *)(const void *)row_of(p->x, at, h);                                        \
+        const int64_t *index = (const int64_t *)(const void *)row_of(p->from_view, at, h);                \
+        for (int64_t r = 0; r < rows; r++, g += p->x->strides[2], index += p->from_view->strides[2]) {    \
             for (int64_t o = 0; o < p->x->shape[3]; o++) {                                                \
                 const int64_t to = index[o * i_step];                                                     \
                 if (to < 0 || to >= room) continue;                                                       \
@@ -190,6 +285,13 @@ void GD_KERNEL(max_pool)(const gd_args *a) {
     p.h = gd_pool_axis_of(a->attr, 0, x->shape[2], y->shape[2], true);
     p.w = gd_pool_axis_of(a->attr, 1, x->shape[3], y->shape[3], true);
     know(&p);
+    if (short_rows(&p)) {
+        static pool_row *const piece[] = {max_short_f32, max_short_f64, max_short_i64, max_short_i32};
+        p.row = piece[x->dtype];
+        p.results = gd_numel(y);
+        pool_rows(&p, (p.results + CHUNK - 1) / CHUNK, CHUNK * p.h.kernel * p.w.kernel);
+        return;
+    }
     const int64_t window = p.h.adaptive ? (p.h.in / p.h.out + 1) * (p.w.in / p.w.out + 1) : p.h.kernel * p.w.kernel;
     pool_rows(&p, y->shape[0] * y->shape[1] * y->shape[2], p.w.out * window);
 }
@@ -239,7 +341,7 @@ static void divisors(const pooling *p, int64_t oh, int64_t from, int64_t to, dou
             }                                                                                             \
             for (int64_t k = 0; k < p->w.kernel; k++) {                                                   \
                 const T *x = row + (k - p->w.pad) * xs;                                                   \
-                inside(p, k, from, to, &lo, &hi);                                                     \
+                inside(p, k, from, to, &lo, &hi);                                                         \
                 if (step == 1) for (int64_t o = lo; o < hi; o++) sum[o - from] += (double)x[o];           \
                 else if (step == 2) for (int64_t o = lo; o < hi; o++) sum[o - from] += (double)x[o * 2];  \
                 else for (int64_t o = lo; o < hi; o++) sum[o - from] += (double)x[o * step];              \
