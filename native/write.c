@@ -80,9 +80,10 @@ static gd_node *root_of(gd_node *n) {
     return gd_node_current(n, WRITE);
 }
 
-/* Whether nobody else sees n's memory, so that the result of an op may take its place without being copied there. */
+/* Whether nobody else sees n's memory, so that the result of an op, in the same arena, may take its place without being
+ * copied there. */
 static bool may_move(const gd_node *n) {
-    return n->base == n->self && !n->param && !(n->flags & (GD_SEEN | GD_EXTERNAL | GD_PARAMETER | GD_GRAD_BUFFER | GD_KEPT)) &&
+    return gd_arena_by_handle(n->self) == gd_arena_active() && n->base == n->self && !n->param && !(n->flags & (GD_SEEN | GD_EXTERNAL | GD_PARAMETER | GD_GRAD_BUFFER | GD_KEPT)) &&
            !gd_arena_by_handle(n->self)->is_permanent;
 }
 

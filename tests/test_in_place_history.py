@@ -352,6 +352,21 @@ def program(t: Any, seed: int) -> Any:
     return [total, *known, x.grad]
 
 
+@pytest.mark.parametrize("name", ["mul_", "div_", "pow_", "add_"])
+def test_a_write_in_an_arena_within(name: str) -> None:
+    """The result cannot take the place of a tensor of another arena; what the op has read of it must stay."""
+
+    def case(t: Any) -> Any:
+        x = leaf(t)
+        h = x * 1.5
+        with gd.step_arena() if t is gd else nullcontext():
+            getattr(h, name)(3 if name == "pow_" else x * 3)
+            (h * x).sum().backward()
+        return [x.grad]
+
+    both(case)
+
+
 @pytest.mark.parametrize("length", [1000, 200000])
 def test_a_long_chain_of_views(length: int) -> None:
     """It is made anew from the tensor that was written to, or refused: that takes stack for each view."""
