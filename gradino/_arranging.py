@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Arranging"]
 
+_MOST_SECTIONS = 1 << 20  # each is a tensor, most of them empty
 _PAD, _FLIP, _DIAGONAL, _UNDIAGONAL, _UNFOLD = op_id("pad"), op_id("flip"), op_id("diagonal"), op_id("undiagonal"), op_id("unfold")
 _AROUND = 3  # pad's mode that goes round
 
@@ -199,8 +200,8 @@ class Arranging:
             ends = [whole("tensor_split", "an index", i) for i in cuts]
         else:
             count = whole("tensor_split", "sections", cuts)
-            if count < 1:
-                raise InvalidValueError(f"tensor_split: {count} sections, must be at least 1")
+            if not 1 <= count <= _MOST_SECTIONS:
+                raise InvalidValueError(f"tensor_split: {count} sections, must be from 1 to {_MOST_SECTIONS}")
             ends, at = [], 0
             for k in range(count - 1):
                 at += size // count + (k < size % count)

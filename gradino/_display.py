@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from gradino.errors import InvalidValueError, StaleTensorError
 if TYPE_CHECKING:
     from gradino.tensor import Tensor
 
+_MOST = 1 << 16  # digits, entries at an end, characters in a line
 _USUAL = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}  # threshold: more elements are summarised
 _PROFILES: dict[str, dict[str, Any]] = {
     "default": _USUAL, "short": {**_USUAL, "precision": 2, "edgeitems": 2}, "full": {**_USUAL, "threshold": float("inf")},
@@ -38,8 +40,13 @@ def set_printoptions(
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     for name, value in given.items():
         if value is not None:
-            if not isinstance(value, (int, float)) or value < 0:
-                raise InvalidValueError(f"set_printoptions: {name} is {value!r}, must be a number of at least 0")
+            if (
+                not isinstance(value, (int, float))
+                or not value >= 0
+                or (name != "threshold" and value > _MOST)
+                or sys.maxsize < value < math.inf
+            ):
+                raise InvalidValueError(f"set_printoptions: {name} is {value!r}, must be a number of at least 0, and no huge one")
             _options[name] = value
     _options["sci_mode"] = sci_mode
 

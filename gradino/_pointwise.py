@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pointwise"]
 
+_MOST_TERMS = 1 << 16  # of mvlgamma's sum
 _TRUNC, _EXP2, _LOG10, _TAN = op_id("trunc"), op_id("exp2"), op_id("log10"), op_id("tan")
 _ASIN, _ACOS, _ATAN, _SINH = op_id("asin"), op_id("acos"), op_id("atan"), op_id("sinh")
 _COSH, _ASINH, _ACOSH, _ATANH = op_id("cosh"), op_id("asinh"), op_id("acosh"), op_id("atanh")
@@ -278,8 +279,8 @@ class Pointwise:
     def mvlgamma(self: Tensor, p: int) -> Tensor:
         """The logarithm of the p-variate gamma function: ``p (p - 1) / 4 log(pi) + sum_j lgamma(x - j / 2)``, j from 0 to p - 1."""
         count = whole("mvlgamma", "p", p)
-        if count < 1:
-            raise InvalidValueError(f"mvlgamma: p is {count}, must be at least 1")
+        if not 1 <= count <= _MOST_TERMS:
+            raise InvalidValueError(f"mvlgamma: p is {count}, must be from 1 to {_MOST_TERMS}")
         x = self if self.is_floating_point() else self.to(get_default_dtype())
         total = x.lgamma() + count * (count - 1) / 4 * math.log(math.pi)
         for j in range(1, count):

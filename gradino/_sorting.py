@@ -208,6 +208,8 @@ class Sorting:
             result = cat([part for part in (prepend, self, append) if part is not None], d) if times else self
         for _ in range(times):
             size = result.shape[d]
+            if not size:
+                break
             after, before = result.narrow(d, min(1, size), max(size - 1, 0)), result.narrow(d, 0, max(size - 1, 0))
             result = after != before if result.dtype is bool_ else after - before
         return result if result is not self else self.clone()

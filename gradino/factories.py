@@ -109,7 +109,7 @@ def arange(
     if end is None:
         start, end = 0, start
     numbers = start, end, step = _number(start), _number(end), _number(step)
-    if dtype is not None and not dtypes.resolve(dtype).is_floating_point and all(math.isfinite(x) for x in numbers):
+    if dtype is not None and not dtypes.resolve(dtype).is_floating_point and all(math.isfinite(as_float("arange", x)) for x in numbers):
         numbers = start, end, step = int(start), int(end), int(step)
     whole = all(isinstance(x, int) for x in numbers)
     d = _dtype(dtypes.int64 if dtype is None and whole else dtype, device)

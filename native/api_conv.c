@@ -83,6 +83,10 @@ gd_tensor gd_conv_transpose_nd(int dims, gd_tensor x, gd_tensor weight, gd_tenso
     for (int d = 0; d < 2; d++) {
         const int64_t extra = d == 0 && dims == 1 ? 0 : output_padding[d == 0 ? 0 : dims - 1], s = attr.i[d], dilated = attr.i[4 + d];
         int64_t size = 0, reach = 0;
+        if (s < 1 || dilated < 1) { /* before it divides */
+            gd_fail(GD_ERR_VALUE, "%s: stride is %lld and dilation %lld, must be at least 1", name, (long long)s, (long long)dilated);
+            return gd_or_return(start, 0);
+        }
         if (extra < 0 || (extra >= s && extra >= dilated)) {
             gd_fail(GD_ERR_VALUE, "%s: output_padding is %lld, must be from 0 to below the stride, %lld, or the dilation, %lld", name, (long long)extra,
                     (long long)s, (long long)dilated);

@@ -119,8 +119,9 @@ gd_status gd_shape_conv_bwd_input(gd_shape_call *c) {
     const int64_t *i = c->attr->i;
     if (i[6] > INT64_MAX / gd_conv_max(w->shape[1], 1)) return gd_fail(GD_ERR_VALUE, "%s: groups is %lld", c->name, (long long)i[6]);
     int64_t shape[4] = {g->shape[0], w->shape[1] * i[6], i[9], i[10]}, points[2];
-    if (w->shape[0] % i[6] || w->shape[0] == 0 || g->shape[1] != w->shape[0])
-        return gd_fail(GD_ERR_SHAPE, "%s: input is %s, weight is %s, groups is %lld: the input must have weight.shape[0] channels, a multiple of groups",
+    if (w->shape[0] % i[6] || w->shape[0] == 0 || w->shape[1] == 0 || g->shape[1] != w->shape[0])
+        return gd_fail(GD_ERR_SHAPE, "%s: input is %s, weight is %s, groups is %lld: the input must have weight.shape[0] channels, a multiple of groups, "
+                                     "and the result at least one",
                        c->name, gd_text_view(g), gd_text_view(w), (long long)i[6]);
     GD_TRY(check_bias(c, shape[1]));
     if (i[9] < 1 || i[10] < 1) return gd_fail(GD_ERR_SHAPE, "%s: the result would have size (%lld, %lld)", c->name, (long long)i[9], (long long)i[10]);
@@ -141,8 +142,8 @@ gd_status gd_shape_conv_bwd_weight(gd_shape_call *c) {
     const gd_view *g = gd_in(c, 0), *x = gd_in(c, 1);
     const int64_t *i = c->attr->i;
     int64_t shape[4] = {g->shape[1], x->shape[1] / i[6], i[9], i[10]}, points[2];
-    if (g->shape[1] % i[6] || x->shape[1] % i[6])
-        return gd_fail(GD_ERR_SHAPE, "%s: gradient is %s, input is %s: channels must be multiples of groups, %lld", c->name, gd_text_view(g), gd_text_view(x),
+    if (g->shape[1] % i[6] || x->shape[1] % i[6] || g->shape[1] == 0 || x->shape[1] == 0)
+        return gd_fail(GD_ERR_SHAPE, "%s: gradient is %s, input is %s: channels must be multiples of groups, %lld, and at least one", c->name, gd_text_view(g), gd_text_view(x),
                        (long long)i[6]);
     GD_TRY(conv_points(c, x->shape + 2, i + 9, i, i + 2, i + 7, i + 4, points));
     if (points[0] != g->shape[2] || points[1] != g->shape[3] || x->shape[0] != g->shape[0])

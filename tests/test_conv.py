@@ -279,3 +279,17 @@ def test_more_than_two_dimensions_are_refused():
 def test_refused(kind: Any, words: str, call: Any) -> None:
     with pytest.raises(kind, match=words):
         call()
+
+
+@pytest.mark.parametrize("wrong", [{"stride": 0}, {"stride": -1}, {"dilation": 0}, {"stride": 0, "output_padding": 0, "dilation": 3}])
+def test_impossible_strides_of_transposed_convolutions_are_refused(wrong: dict[str, int]) -> None:
+    for dims, transposed in ((1, F.conv_transpose1d), (2, F.conv_transpose2d)):
+        with pytest.raises(gd.InvalidValueError, match="must be at least 1"):
+            transposed(gd.ones(1, 2, *[5] * dims), gd.ones(2, 3, *[3] * dims), **wrong)
+
+
+def test_a_transposed_convolution_without_channels_of_the_result_is_refused() -> None:
+    with pytest.raises(gd.ShapeError, match="at least one"):
+        F.conv_transpose1d(gd.ones(2, 3), gd.ones(2, 0, 3))
+    with pytest.raises(gd.ShapeError, match="at least one"):
+        F.conv_transpose2d(gd.ones(1, 2, 3, 3), gd.ones(2, 0, 3, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from gradino._arguments import as_float
 from gradino.errors import InvalidValueError, ShapeError
 from gradino.factories import zeros_like
 from gradino.functions import minimum, where
@@ -44,7 +45,7 @@ def norm(x: Tensor, p: float, dim: int, keepdim: bool) -> Tensor:
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of ``x1 - x2 + eps`` over the last dimension: (N, D), (N, D) -> (N); shapes broadcast."""
     refuse_input("pairwise_distance", x1, x2)
-    return norm(x1 - x2 + eps, float(p), -1, keepdim)
+    return norm(x1 - x2 + eps, as_float("pairwise_distance: p", p), -1, keepdim)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:

@@ -222,6 +222,8 @@ def _power_mean(dims: int, input: Tensor, norm_type: Any, kernel_size: Any, stri
     name = f"lp_pool{dims}d"
     _need_tensor(name, input)
     p = as_float(f"{name}: norm_type", norm_type)
+    if p == 0:
+        raise InvalidValueError(f"{name}: norm_type is 0, must be another number")
     window = 1
     for n in per_dimension(name, "kernel_size", kernel_size, dims):
         window *= n

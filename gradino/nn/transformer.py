@@ -34,8 +34,13 @@ def _activation(given: str | Activation) -> Activation:
     return known[given]
 
 
+_MOST_LAYERS = 1 << 16
+
+
 def _copies(layer: Module, count: int) -> ModuleList:
     """Copies of a layer, with parameters of their own that start from the same values."""
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MOST_LAYERS:
+        raise InvalidValueError(f"{type(layer).__name__}: num_layers is {count!r}, must be an int from 0 to {_MOST_LAYERS}")
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gradino._arguments import as_float
 from gradino.functions._sizes import per_dimension
 from gradino.nn import _resizing as F
 from gradino.nn.module import Module
@@ -40,7 +41,9 @@ class Upsample(Module):
         self.size = size
         self.scale_factor: Any = None
         if scale_factor is not None:
-            self.scale_factor = tuple(map(float, scale_factor)) if isinstance(scale_factor, (tuple, list)) else float(scale_factor)  # type: ignore[arg-type]
+            several = isinstance(scale_factor, (tuple, list))
+            factors = [as_float(f"{self.name}: scale_factor", f) for f in (scale_factor if several else [scale_factor])]  # type: ignore[union-attr]
+            self.scale_factor = tuple(factors) if several else factors[0]
         self.mode, self.align_corners, self.recompute_scale_factor = mode, align_corners, recompute_scale_factor
 
     def extra_repr(self) -> str:
