@@ -403,6 +403,7 @@ enum {
 #define GD_TAKES_binary , 2
 #define GD_TAKES_binary_float , 2
 #define GD_TAKES_binary_int_div , 2
+#define GD_TAKES_binary_int , 2
 #define GD_TAKES_pow , 2
 #define GD_TAKES_compare , 2
 #define GD_FUNCTION_0(name)

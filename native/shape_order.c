@@ -39,8 +39,8 @@ gd_status gd_shape_topk(gd_shape_call *c) {
 }
 
 gd_status gd_shape_searchsorted(gd_shape_call *c) {
+    if (!c->in[0] || !c->in[1]) return gd_node_missing(0, c->name), gd_last_status();
     const gd_view *sorted = gd_in(c, 0), *values = gd_in(c, 1), *order = c->in[2] ? gd_in(c, 2) : NULL;
-    if (!c->in[0] || !c->in[1]) return gd_fail(GD_ERR_VALUE, "%s: the sorted tensor and the values must be given", c->name);
     GD_TRY(gd_shape_need_same_dtype(c, 0, 1));
     bool fits = sorted->rank == 1 || (sorted->rank == values->rank && sorted->rank > 0);
     for (int d = 0; d < 3; d++) fits &= sorted->rank == 1 || sorted->shape[d] == values->shape[d];

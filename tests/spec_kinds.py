@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -264,9 +265,15 @@ def unary_float(name: str, ref: Callable[..., Any], low: float = -3.0, high: flo
 
 def binary(name: str, ref: Callable[..., Any], **more: Any) -> Spec:
     """`out = f(a, b)`, broadcast."""
+    dtype = more.get("dtypes", NUMBERS)[0]
+
+    def call(*shapes: tuple[int, ...]) -> Any:
+        function = reduce(getattr, more.get("python", name).split("."), gd)
+        return function(*(ones(*shape, dtype=dtype) for shape in shapes))
+
     errors = (
-        (gd.ShapeError, "broadcast", lambda: getattr(gd, name)(ones(2, 3), ones(2, 4))),
-        (gd.ShapeError, "broadcast", lambda: getattr(gd, name)(ones(2, 3), ones(2))),
+        (gd.ShapeError, "broadcast", lambda: call((2, 3), (2, 4))),
+        (gd.ShapeError, "broadcast", lambda: call((2, 3), (2,))),
     )
     defaults: dict[str, Any] = {"call": named(name), "cases": BINARY_CASES, "elementwise": True, "dtypes": NUMBERS, "rtol": ROUNDED}
     return Spec(name=name, ref=ref, errors=errors + more.pop("errors", ()), **(defaults | more))

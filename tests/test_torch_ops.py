@@ -70,7 +70,7 @@ def test_gradients(spec, dtype):
             pairs = list(zip(outcome(run(spec, case, ours, dtype)), outcome(run(spec, case, theirs, dtype, torch))))
         y, w = zip(*((y, w) for y, w in pairs if w.requires_grad))
         rng = generator(spec.name, "seed")
-        seeds = [rng.uniform(-1, 1, tuple(t.shape)).astype(dtype) for t in w]
+        seeds = [rng.uniform(-1, 1, tuple(t.shape)).astype(str(t.dtype).rpartition(".")[2]) for t in w]
         got = gd.autograd.grad(y, [ours[k] for k in wanted], [gd.tensor(s) for s in seeds], allow_unused=True)
         want = torch.autograd.grad(w, [theirs[k] for k in wanted], [torch.tensor(s) for s in seeds], allow_unused=True)
         tolerance = 1e-5 if dtype == "float32" else 1e-12

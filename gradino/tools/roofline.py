@@ -82,6 +82,8 @@ def _elementwise(name: str, nin: int, n: int) -> Recipe:
         tensors: Tensors = [_x(n) for _ in range(nin)]
         if name == "where":
             tensors[0] = _x(n) > 1
+        if name == "gcd" or name.startswith("bitwise_"):
+            tensors = [t.int() + 1 for t in tensors if t is not None]
         return tensors, *attributes.get(name, ((), ()))
 
     return Recipe("elementwise", flops, make)

@@ -66,7 +66,7 @@ PAIR(xlog1py, (y != y) ? y : (x == 0) ? 0 : x * gd_log1p_f32(y), y != y ? y : x 
 
 /* ---- log(e^x + e^y), about the larger one; float32 stays in vectors -------------------------------- */
 
-#define LARGER ((x > y) | (x != x) ? x : y)
+#define LARGER (((x > y) | (x != x)) ? x : y)
 #define ALIKE ((x == y) & (x - x != 0)) /* both the same infinity */
 #define LOGADDEXP(op, exp32, exp64, inverse)                                                                          \
     GD_LOOP2(op##_f32, float, float,                                                                                  \

@@ -150,7 +150,9 @@ GD_LOOP2_WITH(elu_bwd_f64, double, double, ELU(double), x == 0 ? 0 : x * gd_elu_
 GD_ELEMENTWISE(elu_bwd, 2, GD_TILE_HEAVY, elu_bwd_f32, elu_bwd_f64)
 
 GATED(mish)
-UNARY_FLOAT(hardswish, GD_TILE_LIGHT, x * (x + 3 < 0 ? 0 : x + 3 > 6 ? 6 : x + 3) / 6, x * (x + 3 < 0 ? 0 : x + 3 > 6 ? 6 : x + 3) / 6)
+/* x * 6 / 6 is x, but where x * 6 overflows */
+#define HARDSWISH(x) ((x) >= 3 ? (x) : (x) * ((x) + 3 < 0 ? 0 : (x) + 3) / 6)
+UNARY_FLOAT(hardswish, GD_TILE_LIGHT, HARDSWISH(x), HARDSWISH(x))
 GD_LOOP2(hardswish_bwd_f32, float, float, y <= -3 ? 0 : y >= 3 ? x : x == 0 ? 0 : x * (y / 3 + 0.5f))
 GD_LOOP2(hardswish_bwd_f64, double, double, y <= -3 ? 0 : y >= 3 ? x : x == 0 ? 0 : x * (y / 3 + 0.5))
 GD_ELEMENTWISE(hardswish_bwd, 2, GD_TILE_LIGHT, hardswish_bwd_f32, hardswish_bwd_f64)

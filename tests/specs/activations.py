@@ -19,12 +19,17 @@ def _elu(x: Any, alpha: float = 1.0, scale: float = 1.0, rate: float = 1.0) -> A
 
 
 def _mish(x: Any) -> Any:
-    return x * np.tanh(np.logaddexp(0, x))
+    return np.where(np.isneginf(x), -0.0, x * np.tanh(np.logaddexp(0, x)))  # its limit
 
 
 def _mish_bwd(g: Any, x: Any) -> Any:
     t, s = np.tanh(np.logaddexp(0, x)), expit(x)
-    return g * (t + x * s * (1 - t * t))
+    slope = np.where(np.isinf(x), x > 0, t + x * s * (1 - t * t))
+    return np.where(g == 0, 0, g * slope)
+
+
+def _hardswish_bwd(g: Any, x: Any) -> Any:
+    return np.where(x <= -3, 0, np.where(x >= 3, g, np.where(g == 0, 0, g * (x / 3 + 0.5))))
 
 
 def _elu_bwd(g: Any, x: Any, f: Any, i: Any = (0,)) -> Any:
@@ -55,8 +60,8 @@ ACTIVATIONS = (
     unary("hardtanh", lambda x, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val), kinks=(-1, 1, 0.5), python=_python("hardtanh"),
           call=_calls("hardtanh"), cases=(*(case(s) for s in SHAPES), case((5,), min_val=-0.25, max_val=0.5)),
           errors=((gd.InvalidValueError, "min_val", lambda: F.hardtanh(ones(2), 1, 0)),)),
-    unary("hardswish", lambda x: x * np.clip(x + 3, 0, 6) / 6, -5, 5, kinks=(-3, 3), python=_python("hardswish"), call=_calls("hardswish"),
-          rtol=(5e-7, 2e-15), atol=(1e-6, 1e-15)),
+    unary("hardswish", lambda x: np.where(x >= 3, x, x * np.maximum(x + 3, 0) / 6), -5, 5, kinks=(-3, 3), python=_python("hardswish"),
+          call=_calls("hardswish"), rtol=(5e-7, 2e-15), atol=(1e-6, 1e-15)),
     unary("mish", _mish, -9, 9, python=_python("mish"), call=_calls("mish"), rtol=(1e-6, 1e-14)),
     unary("log_sigmoid", log_expit, -30, 30, python=_python("logsigmoid"), call=_calls("logsigmoid"), rtol=(5e-7, 1e-14)),
     slope("leaky_relu_bwd", lambda g, x, f: np.where(x > 0, g, f[0] * g), cases=_slopes({"f": (0.25,)}),
@@ -65,7 +70,7 @@ ACTIVATIONS = (
           domain=(Domain(), Domain(-6, 6, kinks=(0,)))),
     slope("hardtanh_bwd", lambda g, x, f: np.where((x <= f[0]) | (x >= f[1]), 0, g), cases=_slopes({"f": (-1.0, 0.5)}), rtol=(0, 0),
           domain=(Domain(), Domain(kinks=(-1, 0.5)))),
-    slope("hardswish_bwd", lambda g, x: g * np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5)), rtol=(1e-6, 4e-15), atol=(1e-6, 1e-15),
+    slope("hardswish_bwd", _hardswish_bwd, rtol=(1e-6, 4e-15), atol=(1e-6, 1e-15),
           domain=(Domain(), Domain(-5, 5, kinks=(-3, 3)))),
     slope("mish_bwd", _mish_bwd, domain=(Domain(), Domain(-6, 6)), scale=lambda g, x: np.abs(g), rtol=(3e-6, 2e-14)),
     slope("log_sigmoid_bwd", lambda g, x: g * expit(-x), domain=(Domain(), Domain(-12, 12)), rtol=(2e-6, 2e-15)),

@@ -40,8 +40,8 @@ def _clamp_bwd(g: Any, x: Any, f: Any) -> Any:
 UNARY = (
     unary("neg", np.negative, dtypes=NUMBERS, rtol=EXACT),
     unary("abs", np.abs, dtypes=NUMBERS, rtol=EXACT, kinks=(0,)),
-    unary("sign", lambda x: np.where(np.isnan(x), 0, np.sign(x)), dtypes=NUMBERS, rtol=EXACT, kinks=(0,)),
-    unary("square", np.square, dtypes=NUMBERS),
+    unary("sign", lambda x: np.where(np.isnan(x), 0, np.sign(x)), dtypes=NUMBERS, rtol=EXACT, kinks=(0,), errors=()),
+    unary("square", np.square, dtypes=NUMBERS, errors=()),
     unary("relu", lambda x: np.maximum(x, 0), dtypes=NUMBERS, rtol=EXACT, kinks=(0,)),
     unary("floor", np.floor, dtypes=NUMBERS, rtol=EXACT, kinks="integers"),
     unary("ceil", np.ceil, dtypes=NUMBERS, rtol=EXACT, kinks="integers"),
