@@ -64,7 +64,7 @@ def test_nested_and_with_tied_weights() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
 
-def test_dropout_has_the_same_mask() -> None:
+def test_a08_dropout_has_the_same_mask() -> None:
     w = gd.ones(1000, requires_grad=True)
     y = checkpoint(lambda t: F.dropout(t * w, 0.5), gd.ones(1000))
     gd.rand(3)

@@ -242,7 +242,7 @@ def numbers(loader: d.DataLoader) -> list[list[int]]:
     lambda: d.DataLoader(Squares(30), 4, shuffle=True), lambda: d.DataLoader(Squares(30), 4), lambda: d.DataLoader(Stream(30), 4),
     lambda: d.DataLoader(Squares(30), batch_sampler=d.BatchSampler(d.RandomSampler(range(30)), 4, False)),
 ], ids=["shuffled", "in order", "iterable", "batch sampler"])  # fmt: skip
-def test_resuming(make, taken):
+def test_i07_resuming(make, taken):
     gd.manual_seed(0)
     whole = make()
     with gd.step_arena():

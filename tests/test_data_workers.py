@@ -169,7 +169,7 @@ def test_out_of_order_gives_everything():
 
 
 @pytest.mark.parametrize("taken", [1, 6])
-def test_resuming_is_exact(taken):
+def test_i07_resuming_is_exact(taken):
     def loader(persistent: bool = False) -> d.DataLoader:
         return d.DataLoader(Noisy(), 4, shuffle=True, num_workers=2, persistent_workers=persistent)
 

@@ -1,4 +1,4 @@
-"""gradino.models.GPT: shapes, loss, generation with and without a cache; cases N04, A08, G01, G02, G03."""
+"""gradino.models.GPT: shapes, loss, generation with and without a cache; cases N04, A08, G02, G03."""
 
 from __future__ import annotations
 
@@ -189,3 +189,29 @@ def test_wrong_arguments() -> None:
         gpt.generate(gd.zeros(1, 0, dtype=gd.int64), 2)
     with pytest.raises(gd.InvalidValueError, match="max_new_tokens"):
         gpt.generate(tokens(1, 3), -1)
+
+
+def test_a08_checkpointed_blocks_train_with_the_same_bits() -> None:
+    config = GPTConfig(block_size=8, vocab_size=11, n_layer=4, n_head=2, n_embd=16, dropout=0.3)
+    ids = tokens(3, 9, 11)
+    runs = []
+    for saving in (False, True):
+        gd.manual_seed(7)
+        gpt = GPT(config)
+        if saving:
+            for block in gpt.transformer["h"]:
+                whole = block.forward
+                block.forward = lambda x, *rest, whole=whole: gd.utils.checkpoint.checkpoint(whole, x, *rest, use_reentrant=False)
+        optimizer, losses = gd.optim.AdamW(gpt.parameters(), lr=1e-2), []
+        for _ in range(5):
+            with gd.step_arena():
+                _, loss = gpt(ids[:, :-1], ids[:, 1:])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+        runs.append((losses, gd.get_rng_state(), [p.detach().numpy().copy() for p in gpt.parameters()]))
+    (plain, rng, weights), (saved, rng_of_saved, weights_of_saved) = runs
+    assert plain == saved and rng == rng_of_saved
+    for a, b in zip(weights, weights_of_saved, strict=True):
+        np.testing.assert_array_equal(a, b)
