@@ -182,9 +182,9 @@ int main(int argc, char **argv) {
     CHECK(argc == 3 && gd_op_count() <= MOST_OPS);
     FILE *file = fopen(argv[2], "r");
     CHECK(file);
-    char name[32];
+    char name[64];
     tolerance t = {.calls = 0};
-    while (fscanf(file, "%31s %lf %lf %lf %lf %d", name, &t.rtol[0], &t.atol[0], &t.rtol[1], &t.atol[1], &t.scaled) == 6) {
+    while (fscanf(file, "%63s %lf %lf %lf %lf %d", name, &t.rtol[0], &t.atol[0], &t.rtol[1], &t.atol[1], &t.scaled) == 6) {
         int op = gd_op_find(name);
         CHECK(op >= 0);
         tolerances[op] = t;

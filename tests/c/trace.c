@@ -25,6 +25,7 @@ static void put(const void *p, size_t bytes) {
 
 /* A tensor: how it lies, and its elements in order. */
 static void put_tensor(gd_tensor t) {
+    if (t == GD_ABSENT) t = 0;
     trace_tensor head = {.present = t != 0};
     gd_tensor_info info;
     if (t) {
@@ -47,7 +48,7 @@ static void put_tensor(gd_tensor t) {
 static bool begin(int op, const gd_tensor *in, int64_t nin, const gd_attr *attr, const void *dest) {
     if (busy || dest || op < 0 || op >= GD_OPS || !gd_ops[op].kernel[0] || !getenv("GRADINO_TRACE")) return false;
     for (int64_t k = 0; k < nin; k++) {
-        if (in[k] && gd_check(in[k]) < 0) return false;
+        if (in[k] > GD_ABSENT && gd_check(in[k]) < 0) return false;
     }
     if (!file && !(file = fopen(getenv("GRADINO_TRACE"), "wb"))) abort();
     busy = true;
