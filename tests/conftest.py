@@ -70,6 +70,8 @@ def rng() -> np.random.Generator:
 @pytest.fixture(params=ISAS)
 def isa(request: pytest.FixtureRequest) -> Iterator[str]:
     """The test runs once with each kernel set; the one in use before comes back after it."""
+    if SANITIZED and request.param == "avx2":
+        pytest.skip("under a sanitizer, which takes long: avx2 is portable's source with other flags")
     if request.param not in config.supported_isas():
         pytest.skip(f"this CPU has no {request.param}: it runs {', '.join(config.supported_isas())}")
     before = config.get_isa()

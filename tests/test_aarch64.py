@@ -104,7 +104,7 @@ def test_the_comparison_sees_a_wrong_result(tracing: Path, trace: tuple[Path, Pa
     assert run([program, trace[0], exact], 600).returncode == 0
     for result, words in (([4.0, 6.0], "the trace has no call of it"), ([4.0, 6.00001], "at 1 it is 6, must be 6.00001")):
         planted = tmp_path / "planted.bin"
-        call = struct.pack("<28si13q2d", b"add", 2, *[0] * 13, 0.0, 0.0)
+        call = struct.pack("<60si13q2d", b"add", 2, *[0] * 13, 0.0, 0.0)
         planted.write_bytes(call + tensor([1.0, 2.0]) + tensor([3.0, 4.0]) + struct.pack("<i", 1) + tensor(result))
         done = run([program, planted, trace[1]])
         assert done.returncode == 1 and words in done.stdout, done.stdout

@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
     CHECK(file);
     char name[64];
     tolerance t = {.calls = 0};
-    while (fscanf(file, "%63s %lf %lf %lf %lf %d", name, &t.rtol[0], &t.atol[0], &t.rtol[1], &t.atol[1], &t.scaled) == 6) {
+    while (fscanf(file, "%59s %lf %lf %lf %lf %d", name, &t.rtol[0], &t.atol[0], &t.rtol[1], &t.atol[1], &t.scaled) == 6) {
         int op = gd_op_find(name);
         CHECK(op >= 0);
         tolerances[op] = t;

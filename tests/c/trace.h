@@ -6,7 +6,7 @@
 #include "gradino.h"
 
 typedef struct trace_call {
-    char name[64];
+    char name[60];
     int32_t nin;
     gd_attr attr;
 } trace_call;
