@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from gradino import functions
@@ -27,9 +28,9 @@ def _gru(gi: Tensor, gh: Tensor, h: Tensor) -> Tensor:
 class _OneState(Recurrent):
     """Layers whose state is one tensor."""
 
+    @abstractmethod
     def _step(self, gi: Tensor, gh: Tensor, h: Tensor) -> Tensor:
         """The next state, from the products of input and state."""
-        raise NotImplementedError
 
     def forward(self, input: Any, hx: Tensor | None = None, lengths: Any = None) -> tuple[Any, Tensor]:
         """Returns ``output, h_n``. A packed sequence gives a packed one."""
@@ -180,8 +181,9 @@ def _nonlinearity(title: str, name: str) -> str:
 class _Cell(RecurrentCell):
     """One step."""
 
+    @abstractmethod
     def _step(self, gi: Tensor, gh: Tensor, h: Tensor) -> Tensor:
-        raise NotImplementedError
+        """The next state, from the products of input and state."""
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """The next state (B, hidden_size), or without B; a zero state if ``hx`` is left out."""

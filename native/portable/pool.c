@@ -5,11 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "../thread.h"
+#include "planes.h"
 
 enum {
-    TASK = 16 * 1024,  /* input elements read by a task: about 5 us */
-    SERIAL = 2 * TASK, /* at most so many are not worth waking a thread */
     LANES = 8,         /* maxima side by side */
     CHUNK = 256,       /* maxima of a piece of short rows */
     KNOWN = 16         /* elements of a window whose places are computed once */
@@ -39,16 +37,7 @@ static void pool_task(void *ctx, int64_t i, int worker) {
 /* All rows; `work` is the number of elements that one of them reads. */
 static void pool_rows(pooling *p, int64_t rows, int64_t work) {
     p->rows = rows;
-    p->per_task = work < TASK ? TASK / (work ? work : 1) : 1;
-    const int64_t tasks = (rows + p->per_task - 1) / p->per_task;
-    if (rows * work <= SERIAL) for (int64_t i = 0; i < tasks; i++) pool_task(p, i, 0);
-    else gd_parallel(tasks, pool_task, p);
-}
-
-/* Row h of plane p (of the two leading dimensions). */
-static const char *row_of(const gd_view *v, int64_t plane, int64_t h) {
-    const int64_t at = plane / v->shape[1] * v->strides[0] + plane % v->shape[1] * v->strides[1] + h * v->strides[2];
-    return (const char *)v->data + at * gd_dtype_bytes(v->dtype);
+    run_items(rows, work, &p->per_task, pool_task, p);
 }
 
 /* The results least .. most whose element k of the window lies inside the input. */

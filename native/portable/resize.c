@@ -4,12 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../thread.h"
-
-enum {
-    TASK = 16 * 1024,  /* elements of a task: about 10 us */
-    SERIAL = 2 * TASK  /* at most so many are not worth waking a thread */
-};
+#include "planes.h"
 
 /* Linear: a position between two elements. */
 static gd_resize_source between(double at, int64_t in) {
@@ -53,15 +48,7 @@ static void resize_task(void *ctx, int64_t i, int worker) {
 
 static void resize_items(resizing *r, int64_t items, int64_t work) {
     r->items = items;
-    r->per_task = work < TASK ? TASK / (work ? work : 1) : 1;
-    const int64_t tasks = (items + r->per_task - 1) / r->per_task;
-    if (items * work <= SERIAL) for (int64_t i = 0; i < tasks; i++) resize_task(r, i, 0);
-    else gd_parallel(tasks, resize_task, r);
-}
-
-static const char *row_of(const gd_view *v, int64_t plane, int64_t h) {
-    const int64_t at = plane / v->shape[1] * v->strides[0] + plane % v->shape[1] * v->strides[1] + h * v->strides[2];
-    return (const char *)v->data + at * gd_dtype_bytes(v->dtype);
+    run_items(items, work, &r->per_task, resize_task, r);
 }
 
 #define DEFINE_RESIZE(name, T)                                                                            \
