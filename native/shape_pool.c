@@ -20,12 +20,12 @@ static gd_status count_windows(const gd_shape_call *c, int axis, int64_t in, boo
     gd_pool_axis a = gd_pool_axis_of(c->attr, axis, in, 0, dilates);
     const char *name = axis_names[axis];
     if (a.adaptive) {
-        if (a.kernel < 0 || a.kernel > LARGEST) return gd_fail(GD_ERR_VALUE, "%s: output %s is %lld, must be at least 0", c->name, name, (long long)a.kernel);
+        if (a.kernel < 0 || a.kernel > LARGEST) return gd_fail(GD_ERR_VALUE, "%s: output %s is %lld, must be at least 0 and at most %d", c->name, name, (long long)a.kernel, LARGEST);
         *out = a.kernel;
         return GD_OK;
     }
     if (a.kernel < 1 || a.stride < 1 || a.dilation < 1 || a.kernel > LARGEST || a.stride > LARGEST || a.dilation > LARGEST)
-        return gd_fail(GD_ERR_VALUE, "%s: along the %s kernel_size is %lld, stride %lld, dilation %lld: they must be at least 1", c->name, name,
+        return gd_fail(GD_ERR_VALUE, "%s: along the %s kernel_size is %lld, stride %lld, dilation %lld: they must be at least 1 and at most 2147483647", c->name, name,
                        (long long)a.kernel, (long long)a.stride, (long long)a.dilation);
     const int64_t reach = (a.kernel - 1) * a.dilation + 1;
     if (a.pad < 0 || a.pad > reach / 2)
@@ -112,7 +112,7 @@ gd_status gd_shape_avg_pool_bwd(gd_shape_call *c) {
 static gd_status resized(gd_shape_call *c, const int64_t in[2], const int64_t out[2], const int64_t to[2]) {
     for (int k = 0; k < 2; k++)
         if (in[k] < 1 || out[k] < 1 || in[k] > LARGEST || out[k] > LARGEST)
-            return gd_fail(GD_ERR_SHAPE, "%s: from %lld x %lld to %lld x %lld: sizes must be at least 1", c->name, (long long)in[0], (long long)in[1],
+            return gd_fail(GD_ERR_SHAPE, "%s: from %lld x %lld to %lld x %lld: sizes must be at least 1 and at most 2147483647", c->name, (long long)in[0], (long long)in[1],
                            (long long)out[0], (long long)out[1]);
     if (c->attr->i[GD_RESIZE_MODE] < 0 || c->attr->i[GD_RESIZE_MODE] > GD_LINEAR) return gd_fail(GD_ERR_VALUE, "%s: unknown mode", c->name);
     c->workspace = (out[0] + out[1]) * (int64_t)sizeof(gd_resize_source);
@@ -138,7 +138,7 @@ gd_status gd_shape_pixel_shuffle(gd_shape_call *c) {
     const int64_t r = c->attr->i[0];
     const bool inverse = c->attr->i[1] != 0;
     if (x->rank < 3) return gd_fail(GD_ERR_SHAPE, "%s: the input has shape %s, but must have at least three dimensions", c->name, gd_text_view(x));
-    if (r < 1 || r > INT16_MAX) return gd_fail(GD_ERR_VALUE, "%s: the factor is %lld, must be at least 1", c->name, (long long)r);
+    if (r < 1 || r > INT16_MAX) return gd_fail(GD_ERR_VALUE, "%s: the factor is %lld, must be at least 1 and at most %d", c->name, (long long)r, INT16_MAX);
     if (inverse ? x->shape[2] % r || x->shape[3] % r : x->shape[1] % (r * r) != 0)
         return gd_fail(GD_ERR_SHAPE, "%s: an input of shape %s does not fit the factor %lld: %s", c->name, gd_text_view(x), (long long)r,
                        inverse ? "height and width must be multiples of it" : "the channels must be a multiple of its square");

@@ -169,3 +169,18 @@ def test_modules_are_pytorchs(name: str, arguments: Any, options: Any, rng: Any)
     if "Unpool" not in name:
         x = np.abs(rng.standard_normal((2, 3, 9, 7)[: 4 if "2d" in name else 3]))
         assert_close(ours(gd.tensor(x)), theirs(torch.tensor(x)).numpy(), rtol=1e-12, what=name)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: F.max_pool2d(x, 2**33),
+        lambda x: F.avg_pool2d(x, 2, stride=2**33),
+        lambda x: F.adaptive_avg_pool2d(x, 2**31),
+        lambda x: F.interpolate(x, size=(2**31, 2)),
+        lambda x: F.pixel_shuffle(x, 2**33),
+    ],
+)
+def test_what_is_too_large_is_not_called_too_small(call: Any) -> None:
+    with pytest.raises(gd.GradinoError, match=r"must be at least [01] and at most \d+"):
+        call(gd.ones(1, 4, 5, 5))
