@@ -47,9 +47,10 @@ class _Kept:
     def __init__(self, handle: int) -> None:
         self._h = handle
 
-    def __del__(self) -> None:
-        _calls.move(self._h, 0)
-        lib.gd_parameter_abandon(self._h)  # a graph or a view may still need it
+    # as defaults: at the interpreter's end the module's names are gone before its last objects
+    def __del__(self, _move: Any = _calls.move, _abandon: Any = lib.gd_parameter_abandon) -> None:
+        _move(self._h, 0)
+        _abandon(self._h)  # a graph or a view may still need it
 
 
 class Tensor(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -200,3 +201,17 @@ def test_the_warning_counts_what_was_kept() -> None:
     )
     done = run([sys.executable, "-c", code])
     assert done.stdout.strip() == "1", done.stderr
+
+
+def test_objects_that_outlive_their_modules_go_quietly() -> None:
+    """The interpreter sets a module's names to None before its last objects die."""
+    program = """
+import gradino as gd, gradino.nn.parameter as parameter, gradino.tensor as tensor
+p, k = gd.nn.Parameter(gd.ones(2)), gd.ones(2).keep()
+p.register_hook(lambda g: g)
+for module in (parameter, tensor):
+    module._calls = module.lib = None
+del p, k
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -85,11 +85,12 @@ class Parameter(Tensor):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._array(), self.requires_grad, self.dtype)
 
-    def __del__(self) -> None:
+    # as defaults: at the interpreter's end the module's names are gone before its last objects
+    def __del__(self, _move: Any = _calls.move, _abandon: Any = lib.gd_parameter_abandon) -> None:
         handle = getattr(self, "_h", 0)
         if handle:
-            _calls.move(handle, 0)
-            lib.gd_parameter_abandon(handle)  # a graph may still need its values
+            _move(handle, 0)
+            _abandon(handle)  # a graph may still need its values
 
 
 def _rebuild(array: Any, requires_grad: bool, dtype: Any = None) -> Parameter:
