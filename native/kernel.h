@@ -26,6 +26,7 @@ typedef struct gd_view {
     int64_t strides[4];
     uint8_t dtype; /* gd_dtype */
     uint8_t rank;  /* 0..4 */
+    uint8_t device; /* 0: the CPU, else 1 + the number of the CUDA device whose address `data` is */
 } gd_view;
 
 /* Inputs may be NULL where the op allows an absent one. Outputs are contiguous, except for the
@@ -36,6 +37,7 @@ typedef struct gd_args {
     gd_view *const *out;
     const gd_attr *attr;
     void *workspace; /* the bytes the shape rule asked for, 64-byte aligned, contents undefined */
+    const struct gd_stream *stream; /* where a kernel of a device runs, see cuda/interface.h; NULL on the CPU */
     int nin, nout;
 } gd_args;
 
@@ -54,6 +56,7 @@ typedef struct gd_optim_args {
     double bias_correction1, bias_correction2; /* 1 - beta^step */
     double rate, mean_rate; /* Adagrad: the decayed lr; NAdam: of gradient and mean; RAdam: the rectification, or 0 */
     double initial;         /* Adagrad: the sum of squares before the first step */
+    const struct gd_stream *stream; /* as in gd_args */
     uint8_t dtype;
     bool nesterov, maximize, centered, decoupled_decay, first_step; /* first_step: momentum buffer or sum not yet written */
 } gd_optim_args;
