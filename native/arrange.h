@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "both.h"
+
 enum { GD_PAD_CONSTANT, GD_PAD_REFLECT, GD_PAD_REPLICATE, GD_PAD_CIRCULAR, GD_PAD_MODES };
 
 /* A run of a padded row: places `to` .. `to + n` hold the entries from `from` on, or a constant where from is -1. */
@@ -12,7 +14,7 @@ typedef struct gd_pad_run {
 } gd_pad_run;
 
 /* The place in a dimension of `size` entries that place p of a padded one shows; -1: the constant. */
-static inline int64_t gd_pad_place(int64_t p, int64_t size, int mode) {
+GD_BOTH int64_t gd_pad_place(int64_t p, int64_t size, int mode) {
     if (p >= 0 && p < size) return p;
     if (mode == GD_PAD_CONSTANT) return -1;
     if (mode == GD_PAD_REPLICATE) return p < 0 ? 0 : size - 1;

@@ -2,6 +2,7 @@
 #ifndef GRADINO_POOL_H
 #define GRADINO_POOL_H
 
+#include "both.h"
 #include "kernel.h"
 
 enum { GD_POOL_TILE = 256 }; /* results of a row worked on together, on the stack */
@@ -24,7 +25,7 @@ static inline gd_pool_axis gd_pool_axis_of(const gd_attr *attr, int axis, int64_
 }
 
 /* Window o: elements first .. last (every dilation-th of them), within the input; returns its size with padding. */
-static inline int64_t gd_pool_window(const gd_pool_axis *a, int64_t o, int64_t *first, int64_t *last) {
+GD_BOTH int64_t gd_pool_window(const gd_pool_axis *a, int64_t o, int64_t *first, int64_t *last) {
     if (a->adaptive) {
         *first = o * a->in / a->out;
         *last = ((o + 1) * a->in + a->out - 1) / a->out;

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "both.h"
+
 /* Element k of a random tensor depends on the seed, the tensor's offset and k alone: it uses counter
  * offset + k / 4. A counter gives four words of 32 bits, one for each element; kinds that need 64 bits
  * an element take eight words, from two halves of the same counter. */
@@ -22,7 +24,7 @@ static inline int64_t gd_random_counters(int64_t n) {
 #define GD_PHILOX_W1 0xBB67AE85u
 
 /* words = Philox of the counter (counter, half) under the key seed. */
-static inline void gd_philox(uint64_t seed, uint64_t counter, uint32_t half, uint32_t words[4]) {
+GD_BOTH void gd_philox(uint64_t seed, uint64_t counter, uint32_t half, uint32_t words[4]) {
     uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = half, c3 = 0;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < GD_PHILOX_ROUNDS; round++) {
@@ -39,7 +41,7 @@ static inline void gd_philox(uint64_t seed, uint64_t counter, uint32_t half, uin
 }
 
 /* Uniform in [0, 1): 24 and 53 random bits. */
-static inline float gd_unit_f32(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
-static inline double gd_unit_f64(uint64_t word) { return (double)(word >> 11) * 0x1p-53; }
+GD_BOTH float gd_unit_f32(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
+GD_BOTH double gd_unit_f64(uint64_t word) { return (double)(word >> 11) * 0x1p-53; }
 
 #endif
