@@ -16,7 +16,11 @@
 #endif
 
 enum { GD_DIMS = 4, GD_MAX_OUT = 6, GD_ALIGN = 64 };
+#ifdef __cplusplus
+static_assert(GD_DIMS == 4, "kernels unroll four dimensions");
+#else
 _Static_assert(GD_DIMS == 4, "kernels unroll four dimensions");
+#endif
 
 /* A tensor as kernels see it: always four dimensions, missing leading ones are 1.
  * Strides are in elements; stride 0 broadcasts. `rank` is what the user sees. */
@@ -70,7 +74,8 @@ typedef void gd_optim_kernel(const gd_optim_args *a);
 #define GD_KERNEL(op) GD_CAT3(gd_, op, GD_ISA)
 #endif
 
-/* Every kernel's prototype, from the op table. */
+/* Every kernel's prototype, from the op table. (The CUDA part is in C++ and has its own, see cuda/table.cu.) */
+#ifndef __cplusplus
 #pragma GCC visibility push(hidden)
 #define GD_DECLARE_P(type, op) type gd_##op##_portable, gd_##op##_avx2;
 #define GD_DECLARE_PV(type, op) type gd_##op##_portable, gd_##op##_avx2, gd_##op##_avx512;
@@ -81,6 +86,7 @@ typedef void gd_optim_kernel(const gd_optim_args *a);
 #undef OP
 #undef OPTIM
 #pragma GCC visibility pop
+#endif
 
 static inline int64_t gd_numel(const gd_view *v) {
     return v->shape[0] * v->shape[1] * v->shape[2] * v->shape[3];

@@ -23,7 +23,7 @@
 #endif
 
 #if defined(__CUDACC__)
-#define GD_SCALAR static __host__ __device__ __forceinline__
+#define GD_SCALAR static __device__ __forceinline__
 #else
 #define GD_SCALAR static inline __attribute__((always_inline))
 #endif

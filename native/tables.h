@@ -3,9 +3,15 @@
 #ifndef GRADINO_TABLES_H
 #define GRADINO_TABLES_H
 
+#if defined(__CUDACC__)
+#define GD_TABLE static __device__ const
+#else
+#define GD_TABLE static const
+#endif
+
 /* Phi(-t) exp(t^2/2), Phi the normal distribution (half of Mills' ratio over sqrt(pi/2)), for 0 <= t < 15. The interval is
  * given by the exponent and two bits of the mantissa of 1 + t; relative error 2^-27.4. */
-static const float gd_mills_table[8][16] = {
+GD_TABLE float gd_mills_table[8][16] = {
     {0x1.ff6566p-4f, 0x1.7fb77cp-2f, 0x1.3f7924p-1f, 0x1.bf644p-1f, 0x1.3f6d7ep+0f, 0x1.bf88acp+0f, 0x1.1f5df6p+1f, 0x1.5f622cp+1f,
      0x1.bf7ae4p+1f, 0x1.1f7438p+2f, 0x1.5f9de4p+2f, 0x1.9f66p+2f, 0x1.ffaf56p+2f, 0x1.3fa13ap+3f, 0x1.7f813cp+3f, 0x1.bf683ep+3f},
     {0x1.d0bc66p-2f, 0x1.84c9a2p-2f, 0x1.4b53p-2f, 0x1.1eac38p-2f, 0x1.d91a7ep-3f, 0x1.7ba22ep-3f, 0x1.3b3814p-3f, 0x1.0c1d2ap-3f,
@@ -25,7 +31,7 @@ static const float gd_mills_table[8][16] = {
 };
 
 /* erf(t), 0 <= t < 4, by quarters; the first is erf(t) - t = t (...), with centre 0; relative error 2^-28. */
-static const float gd_erf_table[8][16] = {
+GD_TABLE float gd_erf_table[8][16] = {
     {0x0p+0f, 0x1.7f5ed6p-2f, 0x1.3f9c94p-1f, 0x1.bf5eacp-1f, 0x1.1f69b8p+0f, 0x1.5f5e9ep+0f, 0x1.9f75cp+0f, 0x1.df631ap+0f,
      0x1.0f6718p+1f, 0x1.2f6ac2p+1f, 0x1.4f6176p+1f, 0x1.6f667p+1f, 0x1.8f6c74p+1f, 0x1.afad0ap+1f, 0x1.cfd3dep+1f, 0x1.ef5bfp+1f},
     {0x0p+0f, 0x1.9d32cap-2f, 0x1.3ecd7cp-1f, 0x1.911d8ap-1f, 0x1.c67aeap-1f, 0x1.e53f6p-1f, 0x1.f4e04p-1f, 0x1.fbdb8cp-1f,
