@@ -5,16 +5,22 @@
 
 #include <math.h>
 
+#include "scalar.h"
+
 #define GD_PI 3.14159265358979323846
 
 /* log |gamma(x)|; without the C library's global sign. */
-static inline double gd_lgamma_f64(double x) {
+GD_SCALAR double gd_lgamma_f64(double x) {
+#if defined(__CUDACC__)
+    return lgamma(x);
+#else
     int sign;
     return lgamma_r(x, &sign);
+#endif
 }
 
 /* The slope of lgamma: upwards to 10 by its recurrence, then its asymptotic series; below 0 by reflection. */
-static inline double gd_digamma_f64(double x) {
+GD_SCALAR double gd_digamma_f64(double x) {
     if (x == 0) return copysign(INFINITY, -x);
     double below = 0;
     if (x < 0) {
@@ -36,7 +42,7 @@ static inline double gd_digamma_f64(double x) {
 }
 
 /* Hurwitz' zeta: the sum over k >= 0 of (k + q)^-s, s > 1, by Euler and Maclaurin. */
-static inline double gd_zeta_f64(double s, double q) {
+GD_SCALAR double gd_zeta_f64(double s, double q) {
     static const double factors[] = {12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10, -2.950130727918164224e12,
                                      1.1646782814350067249e14, -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18};
     if (s != s || q != q || s < 1) return NAN;
@@ -70,14 +76,14 @@ static inline double gd_zeta_f64(double s, double q) {
 }
 
 /* The n-th derivative of digamma, n >= 1. */
-static inline double gd_polygamma_f64(double n, double x) {
+GD_SCALAR double gd_polygamma_f64(double n, double x) {
     const double size = exp(gd_lgamma_f64(n + 1)) * gd_zeta_f64(n + 1, x);
-    return fmod(n, 2) == 0 ? -size : size;
+    return fmod(n, 2.0) == 0 ? -size : size;
 }
 
 /* The x with erf(x) = y: Giles' polynomials (GPU Computing Gems, 2011), good for seven digits where y is a float32, then
  * steps of Halley's method on what is small of erf and erfc. */
-static inline double gd_erfinv_f64(double y, int steps) {
+GD_SCALAR double gd_erfinv_f64(double y, int steps) {
     static const double near[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
                                   0.246640727, 1.50140941};
     static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,

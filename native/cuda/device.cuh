@@ -20,6 +20,13 @@
 #define GD_CUDA_WORKSPACE(op) extern "C" int64_t gd_##op##_cuda_workspace(const gd_args *a)
 #define GD_CUDA_OPTIM(name) extern "C" void gd_##name##_cuda(const gd_optim_args *a)
 
+/* Stands before a loop of few rounds, which is to be written out. */
+#if defined(__CUDACC__)
+#define GD_UNROLL _Pragma("unroll")
+#else
+#define GD_UNROLL
+#endif
+
 enum { GD_WARP = 32 };
 #define GD_ALL_LANES 0xffffffffu
 

@@ -47,7 +47,7 @@ asm(".text\n"
     ".size gd_emulate_switch, .-gd_emulate_switch\n");
 
 void fiber_restart(fiber *f, void (*entry)()) {
-    void **top = (void **)(f->stack + STACK) - 2; /* at entry the stack is 8 off a multiple of 16, as after a call */
+    void **top = (void **)(f->stack + STACK) - 1; /* at entry the stack is 8 off a multiple of 16, as after a call */
     top[0] = nullptr;
     *--top = (void *)entry;
     top -= SAVED;
