@@ -76,6 +76,43 @@ static void update(const running *r, const gd_view *statistics, int64_t sets, in
     if (r->var) gd_storage(r->var)->version++;
 }
 
+/* The same on a device, by ops: new = momentum mean + (1 - momentum) old. */
+static gd_status mix(gd_node *old_one, gd_tensor statistics, int64_t which, gd_tensor momentum, double factor) {
+    gd_tensor each = gd_select(statistics, 2, which), mean = each ? gd_reduce(GD_OP_mean, each, (int64_t[]){0}, 1, 0, 0) : 0;
+    gd_tensor fresh = gd_mul(gd_mul(mean, gd_scalar(factor, 0, GD_FLOAT64)), momentum);
+    gd_tensor old = gd_mul(gd_cast(old_one->self, GD_FLOAT64), gd_binary_scalar(GD_OP_sub, momentum, 1, 1, GD_FLOAT32, 1));
+    gd_tensor sum = gd_add(fresh, old);
+    return sum ? gd_copy_in(old_one->self, sum) : gd_last_status();
+}
+
+static gd_status update_on_device(const running *r, gd_tensor statistics, int64_t sets, int64_t channels, int64_t count, double momentum) {
+    if (r->batches) {
+        gd_tensor more = gd_binary_scalar(GD_OP_add, r->batches->self, 1, 1, GD_INT64, 0);
+        GD_TRY(more ? gd_copy_in(r->batches->self, more) : gd_last_status());
+    }
+    if (sets == 0 || count == 0) return GD_OK;
+    gd_tensor share = momentum == momentum || !r->batches ? gd_scalar(momentum, 0, GD_FLOAT64)
+                                                           : gd_reciprocal(gd_cast(r->batches->self, GD_FLOAT64));
+    statistics = gd_reshape(gd_detach(statistics), 3, (int64_t[]){sets, channels, GD_STATISTICS});
+    if (r->mean) GD_TRY(mix(r->mean, statistics, 0, share, 1));
+    if (r->var) GD_TRY(mix(r->var, statistics, 2, share, (double)count / (double)(count - 1)));
+    return GD_OK;
+}
+
+/* After the op: y, or 0 with an error set. */
+static gd_tensor updated(gd_tensor y, const running *r, int64_t sets, int64_t channels, int64_t count, double momentum) {
+    const gd_node *statistics = y ? gd_node_peek(gd_output(y, 1)) : NULL;
+    if (!statistics) return 0;
+    if (!statistics->v.device) {
+        update(r, &statistics->v, sets, channels, count, momentum);
+        return y;
+    }
+    gd_start start = gd_here();
+    const gd_status status = update_on_device(r, statistics->self, sets, channels, count, momentum);
+    if (start.arena) gd_arena_return(start.arena, &start.place);
+    return status < 0 ? 0 : y;
+}
+
 /* Elements that one channel's statistics are taken of: of all samples, or of one. */
 static int64_t elements(const gd_view *x, bool batch) {
     int64_t count = 1;
@@ -105,8 +142,7 @@ gd_tensor gd_batch_norm(gd_tensor x, gd_tensor weight, gd_tensor bias, gd_tensor
     }
     GD_TRY_TENSOR(find_all_running(&r, v, running_mean, running_var, num_batches, who));
     gd_tensor y = gd_record(GD_OP_batch_norm, (gd_tensor[]){x, weight, bias, 0, 0}, 5, &(gd_attr){.i = {1}, .f = {eps}}, NULL);
-    if (y) update(&r, &gd_node_peek(gd_output(y, 1))->v, 1, v->shape[GD_DIMS - v->rank + 1], count, momentum);
-    return y;
+    return updated(y, &r, 1, v->shape[GD_DIMS - v->rank + 1], count, momentum);
 }
 
 gd_tensor gd_group_norm(gd_tensor x, int64_t groups, gd_tensor weight, gd_tensor bias, double eps) {
@@ -132,6 +168,5 @@ gd_tensor gd_instance_norm(gd_tensor x, gd_tensor weight, gd_tensor bias, gd_ten
     GD_TRY_TENSOR(find_all_running(&r, v, running_mean, running_var, GD_ABSENT, who));
     const int64_t samples = v->rank > 1 ? v->shape[GD_DIMS - v->rank] : 0;
     gd_tensor y = gd_group_norm(x, channels > 1 ? channels : 1, weight, bias, eps);
-    if (y) update(&r, &gd_node_peek(gd_output(y, 1))->v, samples, channels, count, momentum);
-    return y;
+    return updated(y, &r, samples, channels, count, momentum);
 }

@@ -60,7 +60,7 @@ gd_tensor gd_one_hot(gd_tensor a, int64_t classes) {
         gd_start start = gd_here();
         gd_tensor largest = gd_reduce(GD_OP_amax, a, NULL, 0, 0, 0);
         if (!largest || gd_item(largest, &unused, &classes) < 0) return 0;
-        gd_arena_return(start.arena, start.place);
+        gd_arena_return(start.arena, &start.place);
         classes++;
     }
     return GD_RECORD(one_hot, &(gd_attr){.i = {classes}}, a);
@@ -75,6 +75,6 @@ gd_tensor gd_nonzero(gd_tensor a) {
     gd_tensor yes = n->v.dtype == GD_BOOL ? a : gd_binary_scalar(GD_OP_ne, a, 0, 0, GD_INT64, 0);
     gd_tensor count = yes ? gd_reduce(GD_OP_sum, yes, NULL, 0, 0, 0) : 0;
     if (count) gd_item(count, &unused, &attr.i[0]);
-    if (start.arena) gd_arena_return(start.arena, start.place);
+    if (start.arena) gd_arena_return(start.arena, &start.place);
     return count ? GD_RECORD(nonzero, &attr, a) : 0;
 }

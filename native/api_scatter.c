@@ -25,11 +25,13 @@ gd_status gd_scatter_in(gd_tensor t, int64_t dim, gd_tensor index, gd_tensor sou
     gd_shape_call c = {.name = "scatter", .in = in, .nin = 3, .attr = &attr, .nout = 1, .op = GD_OP_scatter};
     const gd_view *from[] = {&n->v, &in[1]->v, &in[2]->v};
     gd_view to = n->v, *out[] = {&to};
-    gd_status status = attr.i[0] < 0 ? gd_last_status() : gd_ops[GD_OP_scatter].shape(&c);
+    const int device = gd_device_of_inputs(GD_OP_scatter, in, 3);
+    gd_status status = attr.i[0] < 0 || device < 0 ? gd_last_status() : device ? gd_device_ready(GD_OP_scatter, device) : GD_OK;
+    if (status >= 0) status = gd_ops[GD_OP_scatter].shape(&c);
     if (status >= 0) {
         gd_run(GD_OP_scatter, from, 3, out, 1, &attr);
         gd_storage(n)->version++;
     }
-    if (start.arena) gd_arena_return(start.arena, start.place);
+    if (start.arena) gd_arena_return(start.arena, &start.place);
     return status < 0 ? status : GD_OK;
 }

@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 gd_arena gd_arenas[GD_MAX_ARENAS];
@@ -12,9 +13,8 @@ gd_arena gd_arenas[GD_MAX_ARENAS];
 static const int64_t DEFAULT_RESERVE = (int64_t)64 << 30;
 enum { MARK = -2 }; /* the op of a mark's node */
 static const uint32_t LAST_EPOCH = (1u << GD_EPOCH_BITS) - 1;
-/* Results outside every step arena that are worth a warning. */
-static const int64_t WARN_BYTES = (int64_t)256 << 20, WARN_NODES = 1 << 19;
-static atomic_bool warned;
+/* Results outside every step arena that are worth a warning; so many bytes of them are one, too, see region.c. */
+static const int64_t WARN_NODES = 1 << 19;
 static atomic_flag table_lock = ATOMIC_FLAG_INIT;
 
 static void lock_table(void) { gd_flag_lock(&table_lock); }
@@ -54,98 +54,62 @@ void gd_flag_wait(atomic_flag *flag) {
         if (tries >= 64) sched_yield();
 }
 
-static char *align_up(char *p) { return (char *)(((uintptr_t)p + GD_ALIGN - 1) & ~(uintptr_t)(GD_ALIGN - 1)); }
-
 /* ---- Allocation ------------------------------------------------------------------------------------- */
-
-static void set_limit(gd_arena *a) {
-    char *end = a->data.base + a->data.committed;
-    a->limit = a->hole && a->hole->start < end ? a->hole->start : end;
-}
-
-void gd_arena_set_hole(gd_arena *a, gd_export *hole) {
-    a->hole = hole;
-    set_limit(a);
-}
-
-/* After the top went down. An export is wholly above the top or wholly below it. */
-static void find_hole(gd_arena *a) {
-    gd_export *hole = a->hole, *before = hole ? hole->prev : a->exports_tail;
-    for (; before && before->start >= a->top; before = before->prev) hole = before;
-    gd_arena_set_hole(a, hole);
-}
-
-void gd_arena_poison(const gd_arena *a, char *from, char *to) {
-#ifdef GD_ASAN
-    if (to <= from) return;
-    GD_POISON(from, to - from);
-    for (gd_export *e = a->exports; e; e = e->next) GD_UNPOISON(e->start, e->end - e->start);
-#else
-    (void)a, (void)from, (void)to;
-#endif
-}
-
-static gd_status out_of_memory(gd_arena *a, int64_t bytes, const char *why) {
-    const char *limited = gd_span_limited(&a->data);
-    return gd_fail(GD_ERR_MEMORY,
-                   "arena '%s' is out of memory: %lld bytes requested, %lld used, %lld committed, %lld reserved%s%s. "
-                   "%s, or reset it more often",
-                   a->name, (long long)bytes, (long long)(a->top - a->data.base), (long long)a->data.committed, (long long)a->data.reserved, limited, why,
-                   *limited ? "Raise the limit" : "Open it with a larger reserve");
-}
-
-/* Leaves holes behind and commits more, until `bytes` fit below the limit. asked: before rounding, for the message. */
-static gd_status make_room(gd_arena *a, int64_t bytes, int64_t asked) {
-    char *top = a->top;
-    gd_export *hole = a->hole;
-    while (hole && hole->start - top < bytes) {
-        if (hole->end > top) top = align_up(hole->end);
-        hole = hole->next;
-    }
-    if (bytes > a->data.base + a->data.reserved - top) return out_of_memory(a, asked, "");
-    char *before = a->data.base + a->data.committed;
-    if (gd_span_commit(&a->data, top + bytes - a->data.base, a->name) < 0) return out_of_memory(a, asked, " and the system gave no more");
-    gd_arena_poison(a, before, a->data.base + a->data.committed);
-    a->top = top;
-    a->hole = hole;
-    set_limit(a);
-    if (a->is_permanent && top - a->data.base + bytes > WARN_BYTES && !atomic_exchange(&warned, true))
-        gd_warn("more than %lld MiB of tensors were made outside any step arena, where nothing is freed. "
-                "Write `with gd.step_arena():` around each training or evaluation step",
-                (long long)(WARN_BYTES >> 20));
-    return GD_OK;
-}
 
 /* Notes who allocates. */
 static void note_thread(gd_arena *a) {
     gd_thread *self = gd_self();
     if (a->last_thread == self) return;
     a->last_thread = self;
-    a->own_top = a->top;
     a->own_nodes = a->node_count;
+    a->host.own_top = a->host.top;
+    for (int k = 0; k < a->regions; k++)
+        if (a->region[k]) a->region[k]->own_top = a->region[k]->top;
 }
 
 static void set_node_count(gd_arena *a, int64_t count) { __atomic_store_n(&a->node_count, count, __ATOMIC_RELEASE); }
 
-void *gd_arena_bytes(gd_arena *a, int64_t bytes) {
+static gd_status refused(const gd_arena *a, const gd_region *r, int64_t bytes, const char *why) {
+    return gd_region_out_of_memory(r, a->name, bytes, why);
+}
+
+static void *take(gd_arena *a, gd_region *r, int64_t bytes) {
     if (__builtin_expect(gd_allocation_fails(), 0)) {
-        out_of_memory(a, bytes, " (a failure asked for by a test)");
+        refused(a, r, bytes, " (a failure asked for by a test)");
         return NULL;
     }
     if (bytes < 0 || bytes > INT64_MAX - GD_ALIGN) {
-        out_of_memory(a, bytes, "");
+        refused(a, r, bytes, "");
         return NULL;
     }
-    int64_t asked = bytes;
-    bytes = (bytes + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
     note_thread(a);
-    if (__builtin_expect(a->limit - a->top < bytes, 0) && make_room(a, bytes, asked) < 0) return NULL;
-    char *p = a->top;
-    GD_UNPOISON(p, asked);
-    a->top += bytes;
-    a->allocations++;
-    if (a->top - a->data.base > a->high_water) a->high_water = a->top - a->data.base;
+    void *p = gd_region_take(r, bytes, a->name, a->is_permanent);
+    a->allocations += p != NULL;
     return p;
+}
+
+void *gd_arena_bytes(gd_arena *a, int64_t bytes) { return take(a, &a->host, bytes); }
+
+/* The region of a device, which is opened when something is first made there. */
+static gd_region *device_region(gd_arena *a, int device) {
+    gd_region **r = &a->region[device - 1];
+    if (*r && (*r)->span.base) return *r;
+    if (!*r) *r = gd_allocation_fails() ? NULL : calloc(1, sizeof **r);
+    if (!*r) {
+        gd_fail(GD_ERR_MEMORY, "arena '%s': no memory for its region of a device", a->name);
+        return NULL;
+    }
+    if (gd_region_open(*r, device, a->name) < 0) return NULL;
+    if (a->regions < device) a->regions = device;
+    return *r;
+}
+
+void *gd_arena_bytes_on(gd_arena *a, int device, int64_t bytes) {
+    if (!device) return take(a, &a->host, bytes);
+    gd_region *r = device_region(a, device);
+    if (!r) return NULL;
+    gd_device_used(r);
+    return take(a, r, bytes);
 }
 
 static gd_status grow_nodes(gd_arena *a) {
@@ -154,7 +118,7 @@ static gd_status grow_nodes(gd_arena *a) {
         return gd_fail(GD_ERR_MEMORY, "arena '%s' is out of memory: it holds %lld tensors and can describe no more. Reset it more often", a->name,
                        (long long)a->node_count);
     a->node_ready = a->nodes_span.committed / (int64_t)sizeof(gd_node);
-    if (a->is_permanent && count > WARN_NODES && !atomic_exchange(&warned, true))
+    if (a->is_permanent && count > WARN_NODES && gd_region_warns())
         gd_warn("more than %lld tensors were made outside any step arena, where nothing is freed. "
                 "Write `with gd.step_arena():` around each training or evaluation step",
                 (long long)WARN_NODES);
@@ -163,7 +127,7 @@ static gd_status grow_nodes(gd_arena *a) {
 
 gd_node *gd_arena_node(gd_arena *a) {
     if (__builtin_expect(gd_allocation_fails(), 0)) {
-        out_of_memory(a, (int64_t)sizeof(gd_node), " (a failure asked for by a test)");
+        refused(a, &a->host, (int64_t)sizeof(gd_node), " (a failure asked for by a test)");
         return NULL;
     }
     note_thread(a);
@@ -179,71 +143,101 @@ gd_node *gd_arena_node(gd_arena *a) {
 
 gd_place gd_arena_place(gd_arena *a) {
     gd_arena_lock(a);
-    gd_place place = {a->top, a->node_count};
+    gd_place place = gd_arena_at(a);
     gd_arena_unlock(a);
     return place;
 }
 
 static bool epoch_left(const gd_arena *a) { return a->epoch < LAST_EPOCH; }
 
-/* Keeps the first `nodes` tensors. The new epoch makes every handle of the others stale, also when
+/* Keeps the first `place.nodes` tensors. The new epoch makes every handle of the others stale, also when
  * their places are used again. */
-static void lower(gd_arena *a, char *top, int64_t nodes) {
+static void lower(gd_arena *a, const gd_place *place) {
     a->epoch++;
-    if (a->objects) gd_objects_drop(a, nodes);
-    gd_arena_undo(a, (gd_place){top, nodes});
-    if (top < a->own_top) a->own_top = top;
-    if (nodes < a->own_nodes) a->own_nodes = nodes;
+    if (a->objects) gd_objects_drop(a, place->nodes);
+    gd_arena_undo(a, place);
+    if (a->host.top < a->host.own_top) a->host.own_top = a->host.top;
+    for (int k = 0; k < a->regions; k++)
+        if (a->region[k] && a->region[k]->top < a->region[k]->own_top) a->region[k]->own_top = a->region[k]->top;
+    if (place->nodes < a->own_nodes) a->own_nodes = place->nodes;
 }
 
-void gd_arena_undo(gd_arena *a, gd_place place) {
-    set_node_count(a, place.nodes);
-    gd_arena_poison(a, place.top, a->top);
-    a->top = place.top;
-    find_hole(a);
+void gd_arena_undo(gd_arena *a, const gd_place *place) {
+    set_node_count(a, place->nodes);
+    gd_region_lower(&a->host, place->top);
+    for (int k = 0; k < a->regions; k++) {
+        gd_region *r = a->region[k];
+        if (!r || !r->span.base) continue;
+        char *top = k < place->regions && place->device_top[k] ? place->device_top[k] : r->span.base;
+        if (top != r->top) gd_region_lower(r, top);
+    }
 }
 
-bool gd_arena_return(gd_arena *a, gd_place place) {
+/* Whether all of the place is this thread's own, in every region. */
+static bool is_own(const gd_arena *a, const gd_place *place) {
+    if (a->last_thread != gd_self() || place->top < a->host.own_top || place->nodes < a->own_nodes) return false;
+    for (int k = 0; k < a->regions; k++)
+        if (k < place->regions && place->device_top[k] && place->device_top[k] < a->region[k]->own_top) return false;
+    return true;
+}
+
+static bool is_at(const gd_arena *a, const gd_place *place) {
+    bool same = place->top == a->host.top && place->nodes == a->node_count;
+    for (int k = 0; k < a->regions && same; k++)
+        same = !a->region[k] || a->region[k]->top == (k < place->regions && place->device_top[k] ? place->device_top[k] : a->region[k]->span.base);
+    return same;
+}
+
+bool gd_arena_return(gd_arena *a, const gd_place *place) {
     gd_arena_lock(a);
-    bool same = place.top == a->top && place.nodes == a->node_count;
-    bool own = a->last_thread == gd_self() && place.top >= a->own_top && place.nodes >= a->own_nodes && epoch_left(a);
-    if (own && !same) lower(a, place.top, place.nodes);
+    bool same = is_at(a, place), own = is_own(a, place) && epoch_left(a);
+    if (own && !same) lower(a, place);
     gd_arena_unlock(a);
     if (own && !same) gd_profile_arena(GD_PROFILE_RETURN, a);
     return own || same;
 }
 
-void gd_arena_drop_bytes(gd_arena *a, char *from, char *to) {
+void gd_arena_drop_bytes(gd_arena *a, int device, char *from, char *to) {
     gd_arena_lock(a);
-    if (a->top == to) { /* no export lies between */
-        GD_POISON(from, to - from);
-        a->top = from;
+    gd_region *r = device ? a->region[device - 1] : &a->host;
+    if (r->top == to) { /* no export lies between */
+        if (!device) GD_POISON(from, to - from);
+        r->top = from;
     }
     gd_arena_unlock(a);
+}
+
+gd_region *gd_arena_region_of(gd_arena *a, const char *address) {
+    if (gd_region_has(&a->host, address)) return &a->host;
+    for (int k = 0; k < a->regions; k++)
+        if (a->region[k] && gd_region_has(a->region[k], address)) return a->region[k];
+    return NULL;
+}
+
+bool gd_arena_has_exports(const gd_arena *a) {
+    bool any = a->host.exports != NULL;
+    for (int k = 0; k < a->regions; k++) any |= a->region[k] && a->region[k]->exports;
+    return any;
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------------------ */
 
 static void arena_setup(gd_arena *a, gd_span data, gd_span nodes, const char *name) {
-    a->data = data;
+    gd_region_set(&a->host, data);
     a->nodes_span = nodes;
-    a->top = data.base;
     map_nodes(a, (gd_node *)(void *)nodes.base);
     set_node_count(a, 0);
     a->node_ready = nodes.committed / (int64_t)sizeof(gd_node);
-    a->exports = a->exports_tail = a->hole = NULL;
     a->objects = NULL;
     a->last_thread = NULL;
-    a->own_top = data.base;
     a->own_nodes = 0;
-    a->high_water = a->allocations = a->resets = 0;
+    a->regions = 0;
+    a->allocations = a->resets = 0;
     a->open_scopes = a->backwards = 0;
     a->closing = a->is_step = false;
     a->is_permanent = a->id == GD_PERMANENT;
     a->first_epoch = a->epoch;
     snprintf(a->name, sizeof a->name, "%s", name && *name ? name : "arena");
-    set_limit(a);
-    GD_POISON(data.base, data.committed);
     a->is_open = true;
 }
 
@@ -307,7 +301,9 @@ static gd_status check_open(const gd_arena *a, const char *what) {
 
 void gd_arena_release(gd_arena *a) {
     lock_table();
-    gd_span_release(&a->data);
+    gd_span_release(&a->host.span);
+    for (int k = 0; k < a->regions; k++)
+        if (a->region[k]) gd_region_close(a->region[k]);
     map_nodes(a, NULL);
     a->is_open = false;
     unlock_table();
@@ -316,9 +312,11 @@ void gd_arena_release(gd_arena *a) {
 /* Gives back the pages that no export needs; the arena itself goes with its last export. */
 static void discard_unexported(gd_arena *a) {
     const intptr_t page = 4096;
-    char *from = a->data.base;
-    for (gd_export *e = a->exports;; e = e->next) {
-        char *to = e ? (char *)((intptr_t)e->start & -page) : a->data.base + a->data.committed / page * page;
+    char *from = a->host.span.base;
+    for (int k = 0; k < a->regions; k++)
+        if (a->region[k] && !a->region[k]->exports) gd_region_close(a->region[k]);
+    for (gd_export *e = a->host.exports;; e = e->next) {
+        char *to = e ? (char *)((intptr_t)e->start & -page) : a->host.span.base + a->host.span.committed / page * page;
         if (to > from) madvise(from, (size_t)(to - from), MADV_DONTNEED);
         if (!e) break;
         char *after = (char *)(((intptr_t)e->end + page - 1) & -page);
@@ -332,9 +330,9 @@ gd_status gd_arena_close(gd_arena *a) {
     if (a->is_permanent) return gd_fail(GD_ERR_ARENA, "close: the permanent arena cannot be closed");
     if (a->open_scopes) return gd_fail(GD_ERR_ARENA, "close: arena '%s' is active: leave its `with` block first", a->name);
     gd_arena_lock(a);
-    lower(a, a->data.base, 0);
+    lower(a, &(gd_place){.top = a->host.span.base});
     a->closing = true;
-    bool kept = a->exports != NULL;
+    bool kept = gd_arena_has_exports(a);
     if (kept) discard_unexported(a);
     gd_arena_unlock(a);
     if (!kept) gd_arena_release(a);
@@ -347,7 +345,7 @@ gd_status gd_arena_reset(gd_arena *a) {
     if (a->backwards) return gd_fail(GD_ERR_ARENA, "reset: a backward runs in arena '%s'", a->name);
     if (!epoch_left(a)) return gd_fail(GD_ERR_ARENA, "reset: arena '%s' was reset 2^%d times, as often as it can be: open a new one", a->name, GD_EPOCH_BITS);
     gd_arena_lock(a);
-    lower(a, a->data.base, 0);
+    lower(a, &(gd_place){.top = a->host.span.base});
     a->resets++;
     gd_arena_unlock(a);
     gd_profile_arena(GD_PROFILE_RESET, a);
@@ -360,8 +358,10 @@ gd_tensor gd_arena_mark(gd_arena *a) {
     gd_arena_lock(a);
     gd_node *n = gd_arena_node(a);
     if (n) {
-        n->v = (gd_view){.data = a->top, .dtype = GD_BOOL, .rank = 1, .shape = {1, 1, 1, 0}, .strides = {0, 0, 0, 1}};
+        n->v = (gd_view){.data = a->host.top, .dtype = GD_BOOL, .rank = 1, .shape = {1, 1, 1, 0}, .strides = {0, 0, 0, 1}};
         n->op = MARK;
+        n->attr.i[GD_MAX_DEVICES] = a->regions;
+        for (int k = 0; k < a->regions; k++) n->attr.i[k] = a->region[k] ? (int64_t)(intptr_t)a->region[k]->top : 0;
     }
     gd_arena_unlock(a);
     gd_profile_arena(GD_PROFILE_MARK, a);
@@ -376,8 +376,10 @@ gd_status gd_arena_rewind(gd_arena *a, gd_tensor mark) {
     gd_node *n = gd_node_peek(mark);
     if (!n || n->op != MARK || gd_arena_by_handle(mark) != a)
         return gd_fail(GD_ERR_ARENA, "rewind: this is not a mark of arena '%s', or the arena was reset or rewound past it", a->name);
+    gd_place place = {.top = n->v.data, .nodes = n - a->nodes + 1, .regions = (int)n->attr.i[GD_MAX_DEVICES]};
+    for (int k = 0; k < place.regions; k++) place.device_top[k] = (char *)(intptr_t)n->attr.i[k];
     gd_arena_lock(a);
-    lower(a, n->v.data, n - a->nodes + 1);
+    lower(a, &place);
     gd_arena_unlock(a);
     gd_profile_arena(GD_PROFILE_REWIND, a);
     return GD_OK;
@@ -388,7 +390,18 @@ gd_arena_stats gd_arena_get_stats(const gd_arena *arena) {
     if (!arena || !arena->is_open) return stats;
     gd_arena *a = &gd_arenas[arena->id]; /* the lock is not part of what is constant */
     gd_arena_lock(a);
-    if (!a->closing) stats = (gd_arena_stats){a->data.reserved, a->data.committed, a->top - a->data.base, a->high_water, a->allocations, a->resets};
+    if (!a->closing) stats = (gd_arena_stats){a->host.span.reserved, a->host.span.committed, a->host.top - a->host.span.base, a->host.high_water, a->allocations, a->resets};
+    gd_arena_unlock(a);
+    return stats;
+}
+
+gd_arena_stats gd_arena_get_device_stats(const gd_arena *arena, int device) {
+    gd_arena_stats stats = {0};
+    if (!arena || !arena->is_open || device < 0 || device >= GD_MAX_DEVICES) return stats;
+    gd_arena *a = &gd_arenas[arena->id];
+    gd_arena_lock(a);
+    const gd_region *r = device < a->regions ? a->region[device] : NULL;
+    if (r && r->span.base) stats = (gd_arena_stats){r->span.reserved, r->span.committed, r->top - r->span.base, r->high_water, a->allocations, a->resets};
     gd_arena_unlock(a);
     return stats;
 }

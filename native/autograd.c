@@ -140,6 +140,7 @@ static gd_status process(gd_backward_run *run, gd_node *n) {
         for (uint32_t k = 0; any && k < n->nin && !wanted; k++) wanted = gd_vjp_needs(&v, (int)k);
         gd_self()->failed = n->self;
         if (wanted) GD_TRY(check_saved(n, &gd_ops[n->op])); /* again: a gradient that it read may have grown since */
+        gd_self()->device = n->v.device; /* numbers that a rule makes stand there */
         if (wanted) GD_TRY(gd_ops[n->op].vjp(&v));
         gd_self()->failed = 0;
         if (wanted && !run->retain_graph && (gd_ops[n->op].saves || (n->op == GD_NODE_CUSTOM && n->attr.i[1]))) {
@@ -163,11 +164,14 @@ static gd_status seed(gd_backward_run *run, gd_node *root, gd_tensor gradient) {
     if (!gradient) {
         if (gd_numel(&root->v) != 1)
             return gd_fail(GD_ERR_SHAPE, "backward: the tensor has shape %s: without a gradient argument it must have exactly one element", gd_text_view(&root->v));
+        gd_self()->device = root->v.device;
         gradient = gd_full(root->v.rank, gd_logical_shape(&root->v), root->v.dtype, 1.0, 1);
         if (!gradient) return gd_last_status();
     } else {
         gd_node *g = gd_node_of(gradient, "backward");
         if (!g) return gd_last_status();
+        if (g->v.device != root->v.device)
+            return gd_fail(GD_ERR_DEVICE, "backward: the gradient is on %s, the tensor on %s", gd_text_device(g->v.device), gd_text_device(root->v.device));
         if (g->v.rank != root->v.rank || memcmp(g->v.shape, root->v.shape, sizeof g->v.shape) != 0 || g->v.dtype != root->v.dtype)
             return gd_fail(GD_ERR_SHAPE, "backward: the gradient is %s %s, must be like the tensor: %s %s", gd_text_view(&g->v), gd_dtype_name(g->v.dtype),
                            gd_text_view(&root->v), gd_dtype_name(root->v.dtype));
@@ -280,8 +284,10 @@ static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_
     roots = now, gradients = gradients ? now + count : NULL, inputs = now + 2 * count;
     if (status < 0) ninputs = 0;
     const bool raw = t->raw;
+    const uint8_t device = run->device = t->device;
     t->raw = true;
     if (status >= 0) status = run_backward(run, roots, gradients, count, inputs, ninputs);
+    t->device = device;
     t->recycler = outer;
     if (status >= 0 && run->captured) status = hand_out(run, inputs, ninputs);
     for (int64_t i = 0; i < ninputs; i++) {
@@ -303,10 +309,10 @@ static gd_status guarded(gd_backward_run *run, const gd_tensor *roots, const gd_
     t->autocast = autocast;
     if (status < 0) {
         gd_backward_put_back(run);
-        if (run->home) gd_arena_return(run->home, run->home_place);
-        gd_arena_return(run->arena, place);
+        if (run->home) gd_arena_return(run->home, &run->home_place);
+        gd_arena_return(run->arena, &place);
     } else if (!run->kept_memory && !run->create_graph && !run->captured) {
-        gd_arena_return(run->arena, place);
+        gd_arena_return(run->arena, &place);
     }
     if (run->optimizer && status >= 0) { /* what had to wait, and gradients that were there before */
         status = gd_optimizer_step(run->optimizer);
@@ -407,7 +413,7 @@ int64_t gd_graph_outside(const gd_tensor *outputs, int64_t noutputs, const gd_ar
     if (++last_stamp == 0) last_stamp = 1;
     run.stamp = last_stamp;
     gd_status status = find_outside(&run, outputs, noutputs, inside, out, capacity, &found);
-    gd_arena_return(run.arena, place);
+    gd_arena_return(run.arena, &place);
     pthread_mutex_unlock(&backward_mutex);
     return status < 0 ? status : found;
 }

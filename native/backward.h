@@ -47,6 +47,7 @@ typedef struct gd_backward_run {
     gd_arena *home;            /* another arena that got gradients of leaves, and where it was before */
     gd_place home_place;
     gd_recycler *recycler;
+    uint8_t device;            /* where the caller's own code makes tensors */
     struct { gd_node *node; int dim; int64_t from, to; } open; /* a gradient of which only [from, to) along dim is written yet */
 } gd_backward_run;
 

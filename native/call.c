@@ -21,17 +21,20 @@ gd_status gd_call_back(gd_backward_run *run, int kind, int64_t object, gd_tensor
     for (int64_t k = 0; k < nin && keeps; k++)
         if (in[k]) gd_recycler_hold(in[k]);
     gd_recycler *recycler = t->recycler;
-    const uint8_t autocast = t->autocast;
+    const uint8_t autocast = t->autocast, device = t->device;
     t->recycler = NULL;
+    t->device = run->device;
     run->kept_memory |= keeps;
     int64_t mode = gd_grad_mode_enter(run->create_graph);
     if (mode < 0) {
         t->recycler = recycler;
+        t->device = device;
         return gd_last_status();
     }
     t->raw = false;
     gd_status status = function(kind, object, tensor, in, nin, out, nout, run->create_graph);
     t->recycler = recycler;
+    t->device = device;
     gd_grad_mode_exit(mode, 1);
     t->grad_enabled = run->create_graph;
     t->autocast = autocast;
@@ -127,7 +130,7 @@ static gd_status make_custom(gd_arena *a, int64_t object, gd_node *const *in, in
     gd_node *first = NULL;
     void *lists = NULL;
     gd_arena_lock(a);
-    gd_place place = {a->top, a->node_count};
+    gd_place place = gd_arena_at(a);
     bool ok = true;
     for (int64_t k = 0; k < nout && ok; k++) {
         gd_node *n = gd_arena_node(a);
@@ -136,7 +139,7 @@ static gd_status make_custom(gd_arena *a, int64_t object, gd_node *const *in, in
     }
     if (ok && nin > GD_SMALL_IN) ok = (lists = gd_arena_bytes(a, nin * (int64_t)(sizeof(gd_tensor) + sizeof(uint32_t)))) != NULL;
     if (ok) attach(a, o, first);
-    else gd_arena_undo(a, place);
+    else gd_arena_undo(a, &place);
     gd_arena_unlock(a);
     if (!ok) {
         free(o);
@@ -214,8 +217,7 @@ int64_t gd_object_of(gd_tensor t) {
 gd_tensor gd_copy_to(gd_tensor t, gd_arena *arena) {
     gd_node *n = gd_node_of(t, "copy");
     if (!n) return 0;
-    gd_view like;
-    GD_TRY_TENSOR(gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "copy"));
+    gd_view like = gd_view_like(&n->v);
     gd_backward_run *run = gd_self()->run; /* for whose gradients it may be, so its memory is recycled like theirs */
     gd_recycler *recycler = run && !run->create_graph && run->recycler->arena == arena ? run->recycler : NULL;
     const int64_t bytes = gd_numel(&like) * gd_dtype_bytes(like.dtype);
@@ -223,7 +225,7 @@ gd_tensor gd_copy_to(gd_tensor t, gd_arena *arena) {
     gd_node *copy = NULL;
     if (recycler && bytes >= recycler->least) {
         gd_arena_lock(arena);
-        like.data = gd_recycler_take(recycler, bytes, &room);
+        like.data = gd_recycler_take(recycler, like.device, bytes, &room);
         copy = like.data ? gd_arena_node(arena) : NULL;
         gd_arena_unlock(arena);
         if (like.data && !copy) return 0;
@@ -258,7 +260,31 @@ static bool is_nan(const void *at, int dtype) {
     }
 }
 
+/* The same on a device: by ops, of which the host reads the result. */
+static bool device_has_nan(const gd_view *v) {
+    gd_arena *a = gd_arena_active();
+    gd_view mask = gd_view_like(v), one = {.shape = {1, 1, 1, 1}, .strides = {1, 1, 1, 1}, .dtype = GD_BOOL, .device = v->device};
+    uint8_t found = 0;
+    mask.dtype = GD_BOOL;
+    if (!a || !gd_is_float(v->dtype) || gd_numel(v) == 0) return false;
+    const int64_t bytes = gd_numel(v);
+    gd_arena_lock(a);
+    mask.data = gd_arena_bytes_on(a, v->device, bytes + 2 * GD_ALIGN);
+    char *after = mask.data ? a->region[v->device - 1]->top : NULL;
+    gd_arena_unlock(a);
+    if (!mask.data) return false;
+    one.data = (char *)mask.data + (bytes + GD_ALIGN - 1) / GD_ALIGN * GD_ALIGN;
+    const gd_view *in[] = {v}, *masks[] = {&mask};
+    gd_view *out[] = {&mask}, *result[] = {&one};
+    gd_run(GD_OP_isnan, in, 1, out, 1, NULL);
+    gd_run(GD_OP_any, masks, 1, result, 1, &(gd_attr){.i = {15}});
+    if (gd_device_read(v->device, &found, one.data, 1) < 0) gd_clear_error();
+    gd_arena_drop_bytes(a, v->device, mask.data, after);
+    return found;
+}
+
 bool gd_has_nan(const gd_view *v) {
+    if (v->device) return device_has_nan(v);
     for (int64_t i = 0, count = gd_numel(v); i < count; i++) {
         int64_t left = i, offset = 0;
         for (int d = GD_DIMS - 1; d >= 0; d--) {

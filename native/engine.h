@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "cuda/interface.h"
 #include "kernel.h"
 #include "status.h"
 
@@ -89,9 +90,10 @@ typedef struct gd_node {
     uint8_t nout, out_index;    /* outputs of the op, and which one this is */
 } gd_node;
 
-/* Memory that outlives a reset for the sake of a caller's view. Sorted by address within its arena. */
+/* Memory that outlives a reset for the sake of a caller's view. Sorted by address within its region. */
 struct gd_export {
     gd_arena *arena;            /* NULL where no arena owns the bytes */
+    struct gd_region *region;   /* of the arena */
     struct gd_param *param;     /* the parameter whose place in the slab must not be used again, or NULL */
     char *start, *end;
     gd_export *prev, *next;
@@ -100,21 +102,34 @@ struct gd_export {
 typedef struct gd_span { /* reserved address space, committed from the front */
     char *base;
     int64_t asked, reserved, committed; /* reserved < asked: the system gave no more */
+    uint8_t device;             /* whose addresses these are, as in gd_view */
 } gd_span;
+
+/* The streams whose kernels may still use what was in a region before its top went down. */
+enum { GD_MAX_STREAMS = 32 }; /* of one device; a bit each */
+typedef struct gd_region { /* bytes of an arena in one kind of memory, see region.c */
+    gd_span span;
+    char *top, *limit;          /* next free byte; end of what may be used without a look (committed, next hole) */
+    gd_export *exports, *exports_tail, *hole; /* hole: the first export at or above top that must be skipped */
+    char *own_top;              /* of gd_arena.last_thread, see there */
+    int64_t high_water;
+    uint32_t used, before, waited; /* of a device: streams that made something here, those before the top went down last, */
+                                   /* and those that wait for them since */
+} gd_region;
 
 struct gd_arena {
     atomic_flag lock;
     uint32_t id, epoch, first_epoch; /* first: since it was opened */
-    gd_span data, nodes_span;
-    char *top, *limit;          /* next free byte; end of what may be used without a look (committed, next hole) */
+    gd_span nodes_span;
+    gd_region host, *region[GD_MAX_DEVICES]; /* of devices: made when something is first made there */
+    int regions;                /* devices that have one are below */
     gd_node *nodes;
     int64_t node_count, node_ready; /* in use (read without the lock by gd_node_peek); committed */
     struct gd_object *objects;  /* of the caller, see call.c; newest first */
-    gd_export *exports, *exports_tail, *hole; /* hole: the first export at or above top that must be skipped */
-    void *last_thread;          /* who allocated last, */
-    char *own_top;              /* and from where on all is that thread's: */
-    int64_t own_nodes;          /* it may go back so far without taking what another one made */
-    int64_t high_water, allocations, resets;
+    void *last_thread;          /* who allocated last; */
+    int64_t own_nodes;          /* from here, and from own_top of the regions on, all is that thread's: it may go back */
+                                /* so far without taking what another one made */
+    int64_t allocations, resets;
     atomic_int open_scopes, backwards; /* backwards: that run in it now */
     atomic_bool is_open, closing;
     bool is_permanent, is_step;
@@ -147,6 +162,9 @@ typedef struct gd_thread {
     char shape_text[GD_SHAPE_TEXTS][112]; /* of gd_text_shape, in turn */
     unsigned shape_next;
     int32_t number;                 /* the system's, for profiles; 0 until it was asked for */
+    uint8_t device;                 /* where functions without tensor inputs make theirs, as in gd_view */
+    int8_t cuda;                    /* the device that "cuda" means */
+    uint8_t stream[GD_MAX_DEVICES]; /* the one in use on each, see device.c; 0: the device's own */
     struct gd_thread *prev, *next; /* in the list of all threads */
 } gd_thread;
 
@@ -167,27 +185,57 @@ static inline void gd_arena_unlock(gd_arena *a) { atomic_flag_clear_explicit(&a-
 void *gd_arena_bytes(gd_arena *a, int64_t bytes);
 /* A node with handle and defaults set (leaf, no op). Lock held. NULL with an error set. */
 gd_node *gd_arena_node(gd_arena *a);
+/* The same of a device's memory, as gd_view counts them; 0: the host's. */
+void *gd_arena_bytes_on(gd_arena *a, int device, int64_t bytes);
 /* A place in the arena that this thread can return to as long as nobody else has allocated. */
-typedef struct gd_place { char *top; int64_t nodes; } gd_place;
+typedef struct gd_place {
+    char *top;
+    int64_t nodes;
+    int regions;                     /* so many of device_top are set; NULL where there was none */
+    char *device_top[GD_MAX_DEVICES];
+} gd_place;
 gd_place gd_arena_place(gd_arena *a);
+/* With the lock held. */
+static inline gd_place gd_arena_at(const gd_arena *a) {
+    gd_place place;
+    place.top = a->host.top;
+    place.nodes = a->node_count;
+    place.regions = a->regions;
+    for (int k = 0; k < a->regions; k++) place.device_top[k] = a->region[k] ? a->region[k]->top : NULL;
+    return place;
+}
 /* Forgets what was allocated since; false if another thread has allocated meanwhile (nothing done). */
-bool gd_arena_return(gd_arena *a, gd_place place);
+bool gd_arena_return(gd_arena *a, const gd_place *place);
 /* The same inside one stretch with the lock held: nobody has seen what is forgotten. */
-void gd_arena_undo(gd_arena *a, gd_place place);
+void gd_arena_undo(gd_arena *a, const gd_place *place);
 /* For a call made of several ops: gd_here() before the first, then gd_or_return() passes the result on, and on
  * failure forgets what the first ones made in the active arena. */
 typedef struct gd_start { gd_arena *arena; gd_place place; } gd_start;
 gd_start gd_here(void);
 static inline gd_tensor gd_or_return(gd_start start, gd_tensor result) {
-    if (__builtin_expect(!result, 0) && start.arena) gd_arena_return(start.arena, start.place);
+    if (__builtin_expect(!result, 0) && start.arena) gd_arena_return(start.arena, &start.place);
     return result;
 }
 /* Lowers the top after workspace was used; nodes stay. */
-void gd_arena_drop_bytes(gd_arena *a, char *from, char *to);
-/* The next export that the top must step over. Lock held. */
-void gd_arena_set_hole(gd_arena *a, gd_export *hole);
-/* For the address sanitizer: the bytes between are free, but for exports. Lock held. */
-void gd_arena_poison(const gd_arena *a, char *from, char *to);
+void gd_arena_drop_bytes(gd_arena *a, int device, char *from, char *to);
+/* The region that an address lies in, or NULL; whether any has exports. Lock held. */
+gd_region *gd_arena_region_of(gd_arena *a, const char *address);
+bool gd_arena_has_exports(const gd_arena *a);
+
+/* ---- Regions (region.c). Lock of the arena held ---- */
+void gd_region_set(gd_region *r, gd_span span);
+void gd_region_close(gd_region *r);
+void *gd_region_take(gd_region *r, int64_t bytes, const char *name, bool permanent); /* NULL with an error set */
+void gd_region_lower(gd_region *r, char *top);
+/* The next export that the top must step over. */
+void gd_region_set_hole(gd_region *r, gd_export *hole);
+/* For the address sanitizer: the bytes between are free, but for exports. */
+void gd_region_poison(const gd_region *r, char *from, char *to);
+gd_status gd_region_out_of_memory(const gd_region *r, const char *name, int64_t bytes, const char *why);
+bool gd_region_warns(void); /* true once: of too many tensors outside step arenas */
+static inline bool gd_region_has(const gd_region *r, const char *address) {
+    return r->span.base && address >= r->span.base && address < r->span.base + r->span.reserved;
+}
 /* Frees the memory of a closed arena whose last export is gone. */
 void gd_arena_release(gd_arena *a);
 void gd_arena_lock_all(void);   /* around fork */
@@ -198,8 +246,8 @@ gd_status gd_span_reserve(gd_span *s, int64_t bytes, bool exact, const char *wha
 const char *gd_span_limited(const gd_span *s);
 gd_status gd_span_commit(gd_span *s, int64_t bytes, const char *what); /* at least `bytes` from the front */
 void gd_span_release(gd_span *s);
-/* Zeros committed bytes; of many, the pages go back to the system. */
-void gd_zero_pages(void *from, int64_t bytes);
+/* Zeros committed bytes; of many, the pages go back to the system. device: as in gd_view. */
+void gd_zero_pages(int device, void *from, int64_t bytes);
 /* Tests: true when this allocation is to fail. */
 bool gd_allocation_fails(void);
 
@@ -278,9 +326,11 @@ static inline const int64_t *gd_logical_shape(const gd_view *v) { return v->shap
 static inline const char *gd_text_view(const gd_view *v) { return gd_text_shape(v->rank, gd_logical_shape(v)); }
 const char *gd_dtype_name(int dtype);
 static inline bool gd_is_float(int dtype) { return dtype <= GD_FLOAT64 || gd_is_half(dtype); }
-/* Fills shape, strides (contiguous), rank, dtype; checks that the byte size fits. `who` names the op. */
+/* Fills shape, strides (contiguous), rank, dtype, and the CPU as device; checks that the byte size fits. `who` names the op. */
 gd_status gd_view_init(gd_view *v, int64_t rank, const int64_t *shape, int dtype, const char *who);
-/* A new tensor in an arena, contents undefined; NULL with an error set. */
+/* A contiguous view of the same shape, dtype and device, without memory. */
+gd_view gd_view_like(const gd_view *v);
+/* A new tensor in an arena, on like's device, contents undefined; NULL with an error set. */
 gd_node *gd_node_new(gd_arena *a, const gd_view *like);
 /* Bytes a view reaches, from `start` on; start is its first address where strides are negative too. */
 int64_t gd_view_bytes(const gd_view *v, char **start);
@@ -323,7 +373,7 @@ typedef struct gd_op_row {
 } gd_op_row;
 extern const gd_op_row gd_ops[];
 /* Nodes that no op of the table made have a row behind it. */
-enum { GD_NODE_CUSTOM = GD_OPS, GD_NODE_OVERWRITE, GD_NODE_REGION, GD_NODE_KINDS };
+enum { GD_NODE_CUSTOM = GD_OPS, GD_NODE_OVERWRITE, GD_NODE_REGION, GD_NODE_TO, GD_NODE_KINDS };
 extern const char *const gd_optim_names[];
 typedef enum gd_optim_op {
 #define OP(name, nin, nout, shape, vjp, saves, flags, kernels)
@@ -385,6 +435,7 @@ void gd_objects_drop(gd_arena *a, int64_t nodes);
 gd_status gd_vjp_custom(gd_vjp *v);
 gd_status gd_vjp_overwrite(gd_vjp *v);
 gd_status gd_vjp_region(gd_vjp *v);
+gd_status gd_vjp_to(gd_vjp *v);
 /* Looking for NaN in gradients, and noting where ops are called: bits. */
 enum { GD_ANOMALY_TRACE = 1, GD_ANOMALY_NAN = 2 };
 extern atomic_int gd_anomaly;
@@ -394,13 +445,42 @@ bool gd_has_nan(const gd_view *v);
 bool gd_backward_try_lock(void);
 void gd_backward_unlock(void);
 
+/* ---- Devices (device.c, transfer.c). Numbered as in gd_view; functions on views take those of one device or several ---- */
+extern const gd_cuda *gd_cuda_now; /* NULL until a device was asked for, and where there is none */
+const char *gd_text_device(int device);    /* "cpu", "cuda:0"; */
+const char *gd_text_on_device(int device); /* " on cuda:0" */
+gd_status gd_device_need(int device, const char *who); /* opens it; an error that says what is missing */
+gd_status gd_region_open(gd_region *r, int device, const char *name);
+void gd_device_used(gd_region *r);    /* something is made there, in this thread's stream */
+void gd_device_lowered(gd_region *r);
+gd_status gd_device_span_commit(gd_span *s, int64_t bytes, const char *what);
+gd_status gd_device_span_reserve(gd_span *s, int device, int64_t bytes, const char *what);
+void gd_device_span_release(gd_span *s);
+const gd_stream *gd_device_stream(int device); /* this thread's, of an open device, made the current one */
+/* The kernel of a device, with workspace from the active arena. A launch that fails is reported by the next call that can. */
+void gd_device_run(int op, gd_args *a, int device);
+gd_status gd_device_ready(int op, int device); /* whether there is a kernel, and none has failed before */
+void gd_device_optim(gd_optim_op op, gd_optim_args *a, int device);
+void gd_device_fill(int device, void *at, int byte, int64_t bytes);
+/* Waits for this thread's stream; what a kernel met, such as an index out of range, is an error. */
+gd_status gd_device_wait(int device);
+gd_status gd_device_read(int device, void *to, const void *from, int64_t bytes);  /* waits */
+gd_status gd_device_write(int device, void *to, const void *from, int64_t bytes); /* `from` may be used again at once */
+/* dst = src (same shape or broadcast, casting) where one of them is on a device. wait false: the host goes on where memory allows it. */
+gd_status gd_transfer(gd_view *dst, const gd_view *src, bool wait);
+/* The device that an op on these runs on, or < 0 with an error that names two; NULLs are left out. */
+int gd_device_of_inputs(int op, gd_node *const *in, int64_t nin);
+/* Instead of a number beside tensors on a device: the same there. NULL with an error set. */
+gd_node *gd_device_number(gd_node *number, int device);
+
 /* ---- Parameters (param.c) -------------------------------------------------------------------------------- */
 enum { GD_REGIONS = 5 }; /* value, gradient, previous gradient (momentum), first and second Adam moment */
 /* The slabs (slab.c): the same bytes in all regions, of float32 or float64. Unused bytes are always zero. Under the lock. */
 void gd_slab_lock(void);
 void gd_slab_unlock(void);
-gd_status gd_slab_take(int dtype, int64_t bytes, void **ptr);
-void gd_slab_give_back(int dtype, const void *ptr, int64_t bytes);
+gd_status gd_slab_take(int device, int dtype, int64_t bytes, void **ptr);
+void gd_slab_give_back(int device, int dtype, const void *ptr, int64_t bytes);
+int64_t gd_slab_bytes(int device, bool committed); /* in use on a device, or held */
 enum { GD_MAX_SQUARE = GD_REGIONS, GD_STATES }; /* number of amsgrad's largest second moment; of all states */
 typedef struct gd_param {
     void *ptr[GD_REGIONS];
@@ -413,7 +493,7 @@ typedef struct gd_param {
     int64_t bytes;               /* of one region, 64-byte multiple */
     int64_t holds;               /* exports of its values */
     uint8_t used;                /* bit per state that holds something */
-    uint8_t dtype;
+    uint8_t dtype, device;
     bool in_slab, freed, abandoned;
 } gd_param;
 /* Of tensors that any thread may have made, and whose arena it may be closing. */

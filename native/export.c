@@ -7,8 +7,8 @@
 static char *round_down(char *p) { return (char *)((uintptr_t)p & ~(uintptr_t)(GD_ALIGN - 1)); }
 static char *round_up(char *p) { return round_down(p + GD_ALIGN - 1); }
 
-/* Into the arena's list, which is sorted by address. Lock held. */
-static void insert(gd_arena *a, gd_export *e) {
+/* Into the region's list, which is sorted by address. Lock held. */
+static void insert(gd_region *a, gd_export *e) {
     gd_export *before = a->exports_tail;
     while (before && before->start > e->start) before = before->prev;
     e->prev = before;
@@ -33,9 +33,10 @@ gd_export *gd_export_open(gd_tensor t) {
     gd_arena *a = gd_arena_by_handle(storage->self);
     gd_arena_lock(a);
     storage->flags = (uint16_t)((storage->flags & ~GD_KEPT) | GD_SEEN); /* its bytes are the caller's, too: it stays */
-    if (e->end > e->start && e->start >= a->data.base && e->start < a->data.base + a->data.reserved) {
+    e->region = e->end > e->start ? gd_arena_region_of(a, e->start) : NULL;
+    if (e->region) {
         e->arena = a;
-        insert(a, e);
+        insert(e->region, e);
     }
     gd_arena_unlock(a);
     if (storage->param && storage->param->in_slab) {
@@ -51,11 +52,12 @@ void gd_export_close(gd_export *e) {
     bool last = false;
     if (a) {
         gd_arena_lock(a);
-        *(e->prev ? &e->prev->next : &a->exports) = e->next;
-        *(e->next ? &e->next->prev : &a->exports_tail) = e->prev;
-        if (a->hole == e) gd_arena_set_hole(a, e->next);
-        if (e->start >= a->top) gd_arena_poison(a, e->start, e->end);
-        last = a->closing && !a->exports;
+        gd_region *r = e->region;
+        *(e->prev ? &e->prev->next : &r->exports) = e->next;
+        *(e->next ? &e->next->prev : &r->exports_tail) = e->prev;
+        if (r->hole == e) gd_region_set_hole(r, e->next);
+        if (e->start >= r->top) gd_region_poison(r, e->start, e->end);
+        last = a->closing && !gd_arena_has_exports(a);
         gd_arena_unlock(a);
     }
     if (e->param) gd_param_drop(e->param);

@@ -90,22 +90,21 @@ static bool is_fresh(const gd_vjp *v, const gd_node *g) {
 
 /* A tensor like n, contents undefined, whose memory is recycled like that of an op's result. */
 static gd_tensor unwritten(const gd_backward_run *run, const gd_node *n) {
-    gd_view like;
-    if (gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward") < 0) return 0;
+    gd_view like = gd_view_like(&n->v);
     const int64_t bytes = gd_numel(&like) * gd_dtype_bytes(like.dtype);
     gd_recycler *recycler = gd_self()->recycler;
     const bool passing = recycler && recycler->arena == run->arena && bytes >= recycler->least;
     int64_t room = 0;
     gd_arena_lock(run->arena);
-    const gd_place place = {run->arena->top, run->arena->node_count};
-    like.data = passing ? gd_recycler_take(recycler, bytes, &room) : NULL;
+    const gd_place place = gd_arena_at(run->arena);
+    like.data = passing ? gd_recycler_take(recycler, like.device, bytes, &room) : NULL;
     if (!like.data) {
-        like.data = gd_arena_bytes(run->arena, bytes);
+        like.data = gd_arena_bytes_on(run->arena, like.device, bytes);
         room = passing ? (bytes + GD_ALIGN - 1) & -(int64_t)GD_ALIGN : 0;
     }
     gd_node *node = like.data ? gd_arena_node(run->arena) : NULL;
     if (node) node->v = like;
-    else gd_arena_undo(run->arena, place);
+    else gd_arena_undo(run->arena, &place);
     gd_arena_unlock(run->arena);
     if (!node) return 0;
     if (room) gd_recycler_made(recycler, node, room);
@@ -115,6 +114,13 @@ static gd_tensor unwritten(const gd_backward_run *run, const gd_node *n) {
 /* [from, to) along dim of a contiguous gradient becomes 0. */
 static void clear_part(const gd_view *whole, int dim, int64_t from, int64_t to) {
     int64_t outer = 1, inner = gd_dtype_bytes(whole->dtype);
+    if (whole->device) {
+        gd_view part = *whole, *out[] = {&part};
+        part.shape[dim] = to - from;
+        part.data = (char *)part.data + from * part.strides[dim] * inner;
+        if (to > from && gd_numel(&part)) gd_run(GD_OP_fill, NULL, 0, out, 1, &(gd_attr){.i = {[5] = part.dtype}});
+        return;
+    }
     for (int d = 0; d < dim; d++) outer *= whole->shape[d];
     for (int d = dim + 1; d < GD_DIMS; d++) inner *= whole->shape[d];
     for (int64_t i = 0; i < outer && to > from && inner; i++)
@@ -254,8 +260,7 @@ static gd_status add_arrived(gd_backward_run *run, gd_view *to, const gd_view *g
         add_in_place(to, g);
         return GD_OK;
     }
-    gd_view like;
-    GD_TRY(gd_view_init(&like, g->rank, gd_logical_shape(g), g->dtype, "backward"));
+    gd_view like = gd_view_like(g);
     gd_node *copy = gd_node_new(run->arena, &like);
     if (!copy) return gd_last_status();
     gd_copy_view(&copy->v, g);
@@ -266,8 +271,7 @@ static gd_status add_arrived(gd_backward_run *run, gd_view *to, const gd_view *g
 /* A tensor of n's shape in n's own arena, holding g. */
 static gd_status own_grad(gd_backward_run *run, gd_node *n, const gd_node *g) {
     gd_arena *home = gd_arena_by_handle(n->self);
-    gd_view like;
-    GD_TRY(gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "backward"));
+    gd_view like = gd_view_like(&n->v);
     GD_TRY(gd_backward_note(run, n));
     if (home != run->arena && !run->home) {
         run->home = home;

@@ -74,6 +74,7 @@ typedef struct gd_tensor_info {
     int32_t op;             /* the op that made it, or -1 */
     int32_t out_index;      /* which of its outputs */
     gd_tensor base;         /* the tensor that owns the memory: itself, unless a view */
+    int32_t device;         /* whose address `data` is: 0: the CPU, else 1 + the number of the CUDA device */
 } gd_tensor_info;
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -91,6 +92,7 @@ gd_status gd_arena_reset(gd_arena *arena);    /* forgets every tensor in it, kee
 gd_tensor gd_arena_mark(gd_arena *arena);     /* a place to rewind to; 0 on failure */
 gd_status gd_arena_rewind(gd_arena *arena, gd_tensor mark);
 gd_arena_stats gd_arena_get_stats(const gd_arena *arena);
+gd_arena_stats gd_arena_get_device_stats(const gd_arena *arena, int device); /* of its memory on cuda:<device> */
 const char *gd_arena_name(const gd_arena *arena);
 int gd_arena_number(const gd_arena *arena);      /* by which profiles know it */
 gd_arena *gd_arena_permanent(void);           /* holds parameters and whatever no scope claims */
@@ -148,6 +150,49 @@ gd_tensor gd_write(gd_tensor t, gd_tensor value, int computed);
 gd_tensor gd_current(gd_tensor t);                             /* t's newest handle that lives as long */
 gd_tensor gd_contiguous(gd_tensor t);
 gd_status gd_set_requires_grad(gd_tensor t, int on);
+
+/* ---- Devices ----------------------------------------------------------------------------------- */
+/* The CPU is device 0, cuda:k is device 1 + k. The library's CUDA part is found when a device is first asked for: the file `path`;
+ * NULL: that which the environment variable GRADINO_CUDA_LIBRARY names (for tests), or libgradino_cuda.so beside this library. */
+gd_status gd_cuda_load(const char *path);
+int gd_cuda_device_count(void);                                /* 0 where there is no CUDA part, driver or device */
+int gd_cuda_is_emulated(void);
+typedef struct gd_cuda_info {
+    char name[128];
+    int32_t major, minor, multiprocessors, emulated;
+    int64_t memory, memory_free;
+} gd_cuda_info;
+gd_status gd_cuda_describe(int device, gd_cuda_info *out);
+void gd_cuda_memory(int device, int64_t *used, int64_t *most, int64_t *held); /* bytes of tensors and parameters there */
+void gd_cuda_forget_peak(int device);
+/* Where this thread's functions without tensor inputs (gd_empty, gd_full, gd_uniform, ...) make their tensor; at first the CPU. */
+gd_status gd_set_device(int device);
+int gd_get_device(void);
+int gd_device_of(gd_tensor t);                                 /* < 0 on failure */
+/* The tensor itself, or a copy on another device, recorded. non_blocking: the host does not wait, where its memory is pinned. */
+gd_tensor gd_to_device(gd_tensor t, int device, int non_blocking);
+gd_tensor gd_from_device(int device, int64_t rank, const int64_t *shape, const int64_t *strides, int dtype, void *data); /* borrows */
+gd_tensor gd_parameter_to(gd_tensor parameter, int device);    /* the same parameter there: a new handle; the old one is freed by the caller */
+gd_status gd_device_synchronize(int device);                   /* waits for all streams; what kernels met is an error */
+void *gd_pin(int64_t bytes);                                   /* host memory that devices read while the host goes on */
+void gd_unpin(void *memory);
+/* Streams, by number; 0 is the device's own. Each thread has one in use on each device. */
+int gd_stream_new(int device, int priority);
+gd_status gd_stream_free(int device, int stream);
+int gd_stream_use(int device, int stream);                     /* returns the one before */
+int gd_stream_current(int device);
+uint64_t gd_stream_handle(int device, int stream);             /* the driver's */
+gd_status gd_stream_wait(int device, int stream);              /* the host waits */
+int gd_stream_done(int device, int stream);
+gd_status gd_stream_await(int device, int stream, int first_device, int first); /* the stream waits for what `first` was given */
+gd_status gd_stream_meet(int device, uint64_t handle, int theirs_waits); /* the thread's stream and one of another library */
+void *gd_event_new(int device, int timed);
+gd_status gd_event_free(void *event);
+gd_status gd_event_record(void *event, int device, int stream);
+gd_status gd_event_await(void *event, int device, int stream);
+gd_status gd_event_wait(void *event, int device);
+int gd_event_done(void *event, int device);
+double gd_event_elapsed(void *first, void *second, int device); /* milliseconds; < 0 on failure */
 
 /* ---- Ops -------------------------------------------------------------------------------------- */
 int gd_op_count(void);

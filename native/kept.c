@@ -8,7 +8,7 @@ enum { LOOK_AT = 8 }; /* tensors given up that each new one looks at: more than 
 
 /* Guarded by the permanent arena's lock. */
 static gd_tensor first_waiting, last_waiting; /* given up, perhaps still read */
-static gd_tensor free_places[SIZES];
+static gd_tensor free_places[1 + GD_MAX_DEVICES][SIZES]; /* by device */
 
 /* Rounds bytes up to the size of a place; returns its number. */
 static int place_size(int64_t *bytes) {
@@ -60,10 +60,11 @@ static void collect(void) {
         }
         int64_t bytes = bytes_of(&n->v);
         int size = place_size(&bytes);
-        GD_POISON(n->v.data, bytes);
+        gd_tensor *places = free_places[n->v.device];
+        if (!n->v.device) GD_POISON(n->v.data, bytes);
         gd_node_retag(n);
-        n->in_small[GD_NEXT_KEPT] = free_places[size];
-        free_places[size] = n->self;
+        n->in_small[GD_NEXT_KEPT] = places[size];
+        places[size] = n->self;
     }
 }
 
@@ -74,17 +75,17 @@ gd_node *gd_kept_new(const gd_view *like) {
     int size = place_size(&bytes);
     gd_arena_lock(a);
     collect();
-    gd_node *n = gd_node_peek(free_places[size]);
+    gd_node *n = gd_node_peek(free_places[like->device][size]);
     void *data = n ? n->v.data : NULL;
     if (n) {
-        free_places[size] = n->in_small[GD_NEXT_KEPT];
+        free_places[like->device][size] = n->in_small[GD_NEXT_KEPT];
         gd_node_clear(n);
-        GD_UNPOISON(data, bytes_of(like));
+        if (!like->device) GD_UNPOISON(data, bytes_of(like));
     } else {
-        gd_place place = {a->top, a->node_count};
-        data = gd_arena_bytes(a, bytes);
+        gd_place place = gd_arena_at(a);
+        data = gd_arena_bytes_on(a, like->device, bytes);
         n = data ? gd_arena_node(a) : NULL;
-        if (!n) gd_arena_undo(a, place);
+        if (!n) gd_arena_undo(a, &place);
     }
     if (n) {
         n->v = *like;

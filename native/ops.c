@@ -33,6 +33,7 @@ const gd_op_row gd_ops[] = {
 #undef OPTIM
     [GD_NODE_CUSTOM] = {.name = "function", .vjp_name = "custom", .vjp = gd_vjp_custom, .nin = VARIADIC, .nout = 1, .flags = INTERNAL},
     [GD_NODE_OVERWRITE] = {.name = "write", .vjp_name = "overwrite", .vjp = gd_vjp_overwrite, .nin = 2, .nout = 1, .flags = INTERNAL},
+    [GD_NODE_TO] = {.name = "to", .vjp_name = "to", .vjp = gd_vjp_to, .nin = 1, .nout = 1, .flags = INTERNAL},
     [GD_NODE_REGION] = {.name = "region", .vjp_name = "region", .vjp = gd_vjp_region, .nin = 1, .nout = 1, .flags = INTERNAL},
 };
 

@@ -44,11 +44,16 @@ static void moments_changed(const gd_param *p) {
     }
 }
 
+static void clear(int device, void *at, int64_t bytes) {
+    if (device) gd_device_fill(device, at, 0, bytes);
+    else memset(at, 0, (size_t)bytes);
+}
+
 static void forget_moments(gd_param *p) {
     moments_changed(p);
     for (int r = 2; r < GD_REGIONS; r++)
-        if (p->used >> r & 1) memset(p->ptr[r], 0, (size_t)p->bytes);
-    if (p->max_exp_avg_sq) memset(p->max_exp_avg_sq, 0, (size_t)p->bytes);
+        if (p->used >> r & 1) clear(p->device, p->ptr[r], p->bytes);
+    if (p->max_exp_avg_sq) clear(p->device, p->max_exp_avg_sq, p->bytes);
     p->used &= 3;
 }
 
@@ -187,7 +192,8 @@ static void update(const gd_optimizer *o, const gd_hyper *h, const gd_param *p, 
     a.decoupled_decay = o->kind == GD_ADAMW || o->kind == GD_LION || ((o->kind == GD_NADAM || o->kind == GD_RADAM) && h->decoupled);
     set_rates(o, h, step, mu_product, &a);
     const int64_t began = gd_profile_began();
-    if (gd_is_half(a.dtype)) gd_half_optim(ops[o->kind], &a);
+    if (p->device) gd_device_optim(ops[o->kind], &a, p->device);
+    else if (gd_is_half(a.dtype)) gd_half_optim(ops[o->kind], &a);
     else gd_optim_kernel_now(ops[o->kind])(&a);
     if (__builtin_expect(began != 0, 0)) gd_profile_update(ops[o->kind], &a, began);
 }
@@ -200,7 +206,7 @@ static void advance(const gd_optimizer *o, const gd_hyper *h, entry *e) {
 
 /* Whether b follows a in the slab and takes the very same update, so both are one run. used: regions of the optimizer. */
 static bool continues(const gd_param *a, const gd_param *b, int64_t bytes, uint8_t used) {
-    return a->in_slab && b->in_slab && a->dtype == b->dtype && (char *)b->ptr[0] == (char *)a->ptr[0] + bytes && !a->max_exp_avg_sq && !b->max_exp_avg_sq &&
+    return a->in_slab && b->in_slab && a->dtype == b->dtype && a->device == b->device && (char *)b->ptr[0] == (char *)a->ptr[0] + bytes && !a->max_exp_avg_sq && !b->max_exp_avg_sq &&
            ((a->used ^ b->used) & used) == 0;
 }
 
@@ -286,7 +292,7 @@ gd_status gd_optimizer_set_state(gd_optimizer *o, gd_tensor parameter, int which
     gd_copy_view(&to, &gd_node_peek(copy)->v);
     n->param->used |= (uint8_t)(1 << which);
     moments_changed(n->param);
-    gd_arena_return(start.arena, start.place);
+    gd_arena_return(start.arena, &start.place);
     return GD_OK;
 }
 

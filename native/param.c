@@ -24,10 +24,10 @@ static gd_param *new_record(gd_node **node) {
     }
     gd_arena *a = gd_arena_permanent();
     gd_arena_lock(a);
-    gd_place place = {a->top, a->node_count};
+    gd_place place = gd_arena_at(a);
     gd_param *p = gd_arena_bytes(a, (int64_t)sizeof *p);
     *node = p ? gd_arena_node(a) : NULL;
-    if (!*node) gd_arena_undo(a, place);
+    if (!*node) gd_arena_undo(a, &place);
     gd_arena_unlock(a);
     if (!*node) return NULL;
     memset(p, 0, sizeof *p);
@@ -38,11 +38,11 @@ static gd_param *new_record(gd_node **node) {
 /* The parameter's handles are stale: its place and its record may be used again. Lock held. */
 static void recycle(gd_param *p) {
     for (int r = 0; r < GD_REGIONS; r++)
-        if (r < 2 || p->used >> r & 1) gd_zero_pages(p->ptr[r], p->bytes);
-    gd_slab_give_back(p->dtype, p->ptr[0], p->bytes);
+        if (r < 2 || p->used >> r & 1) gd_zero_pages(p->device, p->ptr[r], p->bytes);
+    gd_slab_give_back(p->device, p->dtype, p->ptr[0], p->bytes);
     if (p->max_exp_avg_sq) {
-        gd_zero_pages(p->max_exp_avg_sq, p->bytes);
-        gd_slab_give_back(p->dtype, p->max_exp_avg_sq, p->bytes);
+        gd_zero_pages(p->device, p->max_exp_avg_sq, p->bytes);
+        gd_slab_give_back(p->device, p->dtype, p->max_exp_avg_sq, p->bytes);
     }
     gd_param kept = {.next = spare};
     memcpy(kept.state, p->state, sizeof kept.state);
@@ -146,7 +146,7 @@ void gd_param_drop(gd_param *p) {
     gd_slab_unlock();
 }
 
-gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
+static gd_tensor new_parameter(gd_tensor value, int device, bool requires_grad) {
     gd_node *src = gd_node_of(value, "Parameter");
     gd_arena *a = gd_arena_permanent();
     if (!src || !a) return 0;
@@ -154,19 +154,21 @@ gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
         gd_fail(GD_ERR_DTYPE, "Parameter: %s values cannot be trained: use a floating point dtype", gd_dtype_name(src->v.dtype));
         return 0;
     }
-    gd_view v;
-    GD_TRY_TENSOR(gd_view_init(&v, src->v.rank, gd_logical_shape(&src->v), src->v.dtype, "Parameter"));
+    gd_view v = gd_view_like(&src->v);
+    v.device = (uint8_t)device;
+    if (gd_device_need(device, "Parameter") < 0) return 0;
     free_abandoned();
     int64_t bytes = rounded_bytes(&v);
     void *ptr[GD_REGIONS];
     gd_param *p = NULL;
     gd_node *n = NULL;
     gd_slab_lock();
-    if (gd_slab_take(v.dtype, bytes, ptr) >= 0 && !(p = new_record(&n))) gd_slab_give_back(v.dtype, ptr[0], bytes);
+    if (gd_slab_take(device, v.dtype, bytes, ptr) >= 0 && !(p = new_record(&n))) gd_slab_give_back(device, v.dtype, ptr[0], bytes);
     gd_slab_unlock();
     if (!p) return 0;
     p->bytes = bytes;
     p->dtype = v.dtype;
+    p->device = v.device;
     p->in_slab = true;
     p->used = 1;
     memcpy(p->ptr, ptr, sizeof ptr);
@@ -178,11 +180,26 @@ gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
     return n->self;
 }
 
+gd_tensor gd_parameter(gd_tensor value, int requires_grad) {
+    const int device = gd_device_of(value);
+    return device < 0 ? 0 : new_parameter(value, device, requires_grad != 0);
+}
+
+gd_tensor gd_parameter_to(gd_tensor parameter, int device) {
+    gd_node *n = gd_node_of(parameter, "Parameter"), *made = n ? gd_node_peek(new_parameter(parameter, device, n->flags & GD_REQUIRES_GRAD)) : NULL;
+    if (!made) return 0;
+    if (n->work & GD_GRAD_SET) {
+        gd_tensor grad = gd_get_grad(parameter);
+        if (!grad || gd_set_grad(made->self, grad) < 0) return 0;
+    }
+    return made->self;
+}
+
 gd_status gd_param_amsgrad(gd_param *p) {
     if (p->max_exp_avg_sq) return GD_OK;
     void *ptr[GD_REGIONS]; /* a place of its own, of which the first region is used */
     gd_slab_lock();
-    gd_status status = gd_slab_take(p->dtype, p->bytes, ptr);
+    gd_status status = gd_slab_take(p->device, p->dtype, p->bytes, ptr);
     gd_slab_unlock();
     GD_TRY(status);
     p->max_exp_avg_sq = ptr[0];
@@ -199,18 +216,22 @@ gd_status gd_param_adopt(gd_node *n) {
     if (home->is_step) return gd_fail(GD_ERR_ARENA, "optimizer: a tensor of shape %s lives in a step arena and would die with it: make it outside", gd_text_view(&n->v));
     if (!gd_is_contiguous(&n->v)) return gd_fail(GD_ERR_VALUE, "optimizer: a strided view of shape %s cannot be optimized: use .contiguous()", gd_text_view(&n->v));
     int64_t bytes = rounded_bytes(&n->v), record = ((int64_t)sizeof(gd_param) + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
+    const int device = n->v.device;
     gd_arena_lock(a);
-    char *memory = gd_arena_bytes(a, record + (GD_REGIONS - 1) * bytes);
+    char *memory = gd_arena_bytes(a, record + (device ? 0 : (GD_REGIONS - 1) * bytes));
+    char *states = device && memory ? gd_arena_bytes_on(a, device, (GD_REGIONS - 1) * bytes) : memory + record;
     gd_arena_unlock(a);
-    if (!memory) return gd_last_status();
-    memset(memory, 0, (size_t)(record + (GD_REGIONS - 1) * bytes));
+    if (!memory || !states) return gd_last_status();
+    memset(memory, 0, (size_t)(record + (device ? 0 : (GD_REGIONS - 1) * bytes)));
+    if (device) gd_device_fill(device, states, 0, (GD_REGIONS - 1) * bytes);
     gd_param *p = (gd_param *)(void *)memory;
+    p->device = n->v.device;
     p->bytes = bytes;
     p->dtype = n->v.dtype;
     p->used = 1;
     p->ptr[0] = n->v.data;
     p->state[0] = n->self;
-    for (int r = 1; r < GD_REGIONS; r++) p->ptr[r] = memory + record + (r - 1) * bytes;
+    for (int r = 1; r < GD_REGIONS; r++) p->ptr[r] = states + (r - 1) * bytes;
     gd_tensor grad = n->work & GD_GRAD_SET ? n->grad : 0;
     n->param = p;
     n->grad = 0;
@@ -228,6 +249,7 @@ gd_tensor gd_param_state_tensor(gd_node *n, int which) {
     if (!s) return 0;
     if (gd_view_init(&s->v, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "Parameter") < 0) return 0;
     s->v.data = which < GD_REGIONS ? p->ptr[which] : p->max_exp_avg_sq;
+    s->v.device = p->device;
     s->flags |= GD_GRAD_BUFFER;
     return p->state[which] = s->self;
 }
@@ -288,8 +310,9 @@ gd_status gd_set_grad(gd_tensor t, gd_tensor grad) {
     if (memcmp(g->v.shape, n->v.shape, sizeof n->v.shape) != 0 || g->v.rank != n->v.rank || g->v.dtype != n->v.dtype)
         return gd_fail(GD_ERR_SHAPE, "grad: a gradient of shape %s %s cannot be assigned to a tensor of shape %s %s", gd_text_view(&g->v), gd_dtype_name(g->v.dtype),
                        gd_text_view(&n->v), gd_dtype_name(n->v.dtype));
-    gd_view to;
-    GD_TRY(gd_view_init(&to, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "grad"));
+    if (g->v.device != n->v.device)
+        return gd_fail(GD_ERR_DEVICE, "grad: a gradient on %s cannot be assigned to a tensor on %s", gd_text_device(g->v.device), gd_text_device(n->v.device));
+    gd_view to = gd_view_like(&n->v);
     if (n->param) {
         to.data = n->param->ptr[1];
         bool own = g->self == n->param->state[1];

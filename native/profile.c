@@ -89,7 +89,7 @@ static gd_profile_event *next_event(int op, int64_t began) {
 
 static void put_arena(gd_profile_event *e, gd_arena *a) {
     e->arena = (int32_t)a->id;
-    e->used = a->top - a->data.base; /* without the lock: another thread may be at it, then it is near enough */
+    e->used = a->host.top - a->host.span.base; /* without the lock: another thread may be at it, then it is near enough */
 }
 
 /* Bytes of memory that a view reaches: what repeats is there once. */
@@ -123,7 +123,7 @@ void gd_profile_op(int op, const gd_args *a, gd_arena *arena, int64_t workspace,
         if (n > e->elements) e->elements = n;
         e->bytes += bytes;
         const char *at = a->out[k]->data;
-        if (arena && at >= arena->data.base && at < arena->data.base + arena->data.committed) e->made += bytes; /* else a gradient's place */
+        if (arena && gd_arena_region_of(arena, at)) e->made += bytes; /* else a gradient's place */
     }
     e->workspace = workspace;
     if (arena) put_arena(e, arena);

@@ -1,5 +1,6 @@
 /* record.c - running an op: shape rule, memory, kernel, and the graph node that remembers it. */
 #include "cpu.h"
+#include "device.h"
 #include "kept.h"
 #include "profile.h"
 #include "recycle.h"
@@ -10,6 +11,11 @@ void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int 
     gd_args args = {.in = in, .out = out, .attr = attr ? attr : &none, .nin = nin, .nout = nout};
     const int64_t began = gd_profile_began();
     bool halves = false;
+    if (__builtin_expect(out[0]->device != 0, 0)) {
+        gd_device_run(op, &args, out[0]->device);
+        if (__builtin_expect(began != 0, 0)) gd_profile_op(op, &args, NULL, 0, began);
+        return;
+    }
     for (int k = 0; k < nin; k++) halves |= gd_is_half(in[k]->dtype);
     for (int k = 0; k < nout; k++) halves |= gd_is_half(out[k]->dtype);
     if (halves) gd_half_run(op, &args, 0);
@@ -18,6 +24,10 @@ void gd_run(int op, const gd_view *const *in, int nin, gd_view *const *out, int 
 }
 
 void gd_copy_view(gd_view *dst, const gd_view *src) {
+    if (__builtin_expect(dst->device != src->device, 0)) {
+        if (gd_transfer(dst, src, true) < 0) gd_device_note(dst->device ? dst->device : src->device, gd_last_status(), gd_last_error());
+        return;
+    }
     gd_view from = *src;
     for (int d = 0; d < GD_DIMS; d++)
         if (from.shape[d] != dst->shape[d]) {
@@ -32,11 +42,12 @@ void gd_copy_view(gd_view *dst, const gd_view *src) {
 
 /* Nodes and bytes for all outputs and the workspace, or nothing at all. */
 static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, int64_t many_inputs, gd_node **nodes, void **workspace, char **after) {
+    const int device = c->out[0].device;
     gd_recycler *recycler = gd_self()->recycler;
     if (recycler && recycler->arena != a) recycler = NULL;
     int64_t room[GD_MAX_OUT] = {0}; /* of outputs whose memory is recycled */
     gd_arena_lock(a);
-    gd_place place = {a->top, a->node_count};
+    gd_place place = gd_arena_at(a);
     bool ok = true;
     for (int k = 0; k < c->nout && ok; k++) {
         if (view) {
@@ -45,9 +56,9 @@ static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, 
         } else {
             const int64_t bytes = gd_numel(&c->out[k]) * gd_dtype_bytes(c->out[k].dtype);
             const bool passing = recycler && bytes >= recycler->least;
-            c->out[k].data = passing ? gd_recycler_take(recycler, bytes, &room[k]) : NULL;
+            c->out[k].data = passing ? gd_recycler_take(recycler, device, bytes, &room[k]) : NULL;
             if (!c->out[k].data) {
-                c->out[k].data = gd_arena_bytes(a, bytes);
+                c->out[k].data = gd_arena_bytes_on(a, device, bytes);
                 if (passing) room[k] = (bytes + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
             }
             if (!c->out[k].data) ok = false;
@@ -66,10 +77,10 @@ static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, 
     }
     if (ok && c->workspace) {
         *workspace = gd_arena_bytes(a, c->workspace);
-        *after = a->top;
+        *after = a->host.top;
         ok = *workspace != NULL;
     }
-    if (!ok) gd_arena_undo(a, place);
+    if (!ok) gd_arena_undo(a, &place);
     gd_arena_unlock(a);
     for (int k = 0; k < c->nout && ok && recycler; k++)
         if (room[k]) gd_recycler_made(recycler, nodes[k], room[k]);
@@ -95,6 +106,17 @@ static void remember(gd_node *n, int op, const gd_tensor *in, gd_node *const *no
     n->op = (int16_t)op;
 }
 
+/* Numbers, and scalars of the CPU, that stand beside tensors on a device become such themselves. */
+static bool bring_numbers(gd_node **nodes, int64_t nin, int device) {
+    for (int64_t k = 0; k < nin; k++) {
+        if (!nodes[k] || nodes[k]->v.device == device) continue;
+        const bool tracked = nodes[k]->flags & GD_REQUIRES_GRAD;
+        nodes[k] = tracked ? gd_node_peek(gd_to_device(nodes[k]->self, device, 0)) : gd_device_number(nodes[k], device);
+        if (!nodes[k]) return false;
+    }
+    return true;
+}
+
 static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t nin, const gd_attr *attr_in, void *dest) {
     const gd_op_row *row = &gd_ops[op];
     const int64_t began = gd_profile_began();
@@ -102,12 +124,18 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     if (attr_in) attr = *attr_in;
     else memset(&attr, 0, sizeof attr);
     bool any_grad = false, halves = false;
+    int device = nin ? 0 : gd_self()->device;
     for (int64_t k = 0; k < nin; k++) {
         nodes[k] = NULL;
         if (!in[k] && row->flags & GD_OP_OPTIONAL) continue; /* its shape rule knows which */
         if (!(nodes[k] = gd_node_of(in[k], row->name))) return 0;
         any_grad |= (nodes[k]->flags & GD_REQUIRES_GRAD) != 0;
         halves |= gd_is_half(nodes[k]->v.dtype);
+        device |= nodes[k]->v.device;
+    }
+    if (__builtin_expect(device != 0, 0)) {
+        if (nin && (device = gd_device_of_inputs(op, nodes, nin)) < 0) return 0;
+        if (gd_device_ready(op, device) < 0) return 0;
     }
     gd_shape_call c;
     c.name = row->name;
@@ -122,7 +150,13 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     if (row->shape(&c) < 0) return 0;
     halves |= gd_is_half(c.out[0].dtype);
     int64_t own_workspace = c.workspace;
-    if (halves) gd_half_workspace(op, &c, &own_workspace);
+    for (int k = 0; k < c.nout; k++) c.out[k].device = (uint8_t)device;
+    if (__builtin_expect(device != 0, 0)) {
+        if (!bring_numbers(nodes, nin, device)) return 0;
+        c.workspace = 0; /* the kernel says what it needs */
+    } else if (halves) {
+        gd_half_workspace(op, &c, &own_workspace);
+    }
 
     gd_arena *a = gd_arena_active();
     bool view = (row->flags & GD_OP_VIEW) != 0;
@@ -145,10 +179,11 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
         gd_view *out_views[GD_MAX_OUT];
         for (int k = 0; k < c.nout; k++) out_views[k] = &outs[k]->v;
         gd_args args = {.in = (const gd_view *const *)nodes, .out = out_views, .attr = &attr, .workspace = workspace, .nin = (int)nin, .nout = c.nout};
-        if (halves) gd_half_run(op, &args, own_workspace);
+        if (__builtin_expect(device != 0, 0)) gd_device_run(op, &args, device);
+        else if (halves) gd_half_run(op, &args, own_workspace);
         else row->kernel[gd_current_isa()](&args);
         if (__builtin_expect(began != 0, 0)) gd_profile_op(op, &args, a, workspace ? after - (char *)workspace : 0, began);
-        if (workspace) gd_arena_drop_bytes(a, workspace, after);
+        if (workspace) gd_arena_drop_bytes(a, 0, workspace, after);
     }
     if (recording) {
         remember(outs[0], op, in, nodes, nin, &attr);

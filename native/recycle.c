@@ -27,14 +27,14 @@ static int size_of(int64_t bytes) {
 }
 
 /* The smallest that is large enough, of the last ones freed and at most twice as large as needed. */
-void *gd_recycler_take(gd_recycler *r, int64_t bytes, int64_t *room) {
+void *gd_recycler_take(gd_recycler *r, int device, int64_t bytes, int64_t *room) {
     const int64_t need = (bytes + GD_ALIGN - 1) & -(int64_t)GD_ALIGN;
     const int size = size_of(need);
     if (!(r->filled >> size & 1)) return NULL;
     gd_node **list = &r->free[size], *best = NULL, *before_best = NULL, *before = NULL;
     int looked = 0;
     for (gd_node *n = *list; n && looked < LOOK_AT; before = n, n = next_of(n), looked++) {
-        if (room_of(n) < need || (best && room_of(n) >= room_of(best))) continue;
+        if (n->v.device != device || room_of(n) < need || (best && room_of(n) >= room_of(best))) continue;
         best = n;
         before_best = before;
         if (room_of(n) == need) break;
@@ -43,7 +43,7 @@ void *gd_recycler_take(gd_recycler *r, int64_t bytes, int64_t *room) {
     if (before_best) link_to(before_best, next_of(best));
     else if (!(*list = next_of(best))) r->filled &= ~((uint64_t)1 << size);
     *room = room_of(best);
-    GD_UNPOISON(best->v.data, bytes);
+    if (!device) GD_UNPOISON(best->v.data, bytes);
     r->arena->allocations++;
     return best->v.data;
 }
@@ -59,7 +59,7 @@ void gd_recycler_made(gd_recycler *r, gd_node *n, int64_t room) {
 void gd_recycler_free(gd_recycler *r, gd_node *storage) {
     const int64_t room = room_of(storage);
     const int size = size_of(room);
-    GD_POISON(storage->v.data, room);
+    if (!storage->v.device) GD_POISON(storage->v.data, room);
     __atomic_store_n(&storage->self, ~storage->self, __ATOMIC_RELAXED); /* no handle of a node here: those have its index */
     link_to(storage, r->filled >> size & 1 ? r->free[size] : NULL);
     r->free[size] = storage;

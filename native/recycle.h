@@ -20,8 +20,8 @@ typedef struct gd_recycler {
 } gd_recycler;
 
 void gd_recycler_start(gd_recycler *r, gd_arena *a);
-/* Free memory for so many bytes, of a size that is put into *room; NULL if there is none. Lock of the arena held. */
-void *gd_recycler_take(gd_recycler *r, int64_t bytes, int64_t *room);
+/* Free memory of a device for so many bytes, of a size that is put into *room; NULL if there is none. Lock of the arena held. */
+void *gd_recycler_take(gd_recycler *r, int device, int64_t bytes, int64_t *room);
 /* n has `room` bytes of its own and is held by the rule that runs. */
 void gd_recycler_made(gd_recycler *r, gd_node *n, int64_t room);
 void gd_recycler_free(gd_recycler *r, gd_node *storage);

@@ -237,8 +237,7 @@ gd_tensor gd_keep(gd_tensor h, int64_t scope) {
     int at = scope ? find_scope(t, scope) : t->nscopes - 1;
     while (at > 0 && id_at(&t->scopes[at - 1].id) < 0) at--; /* one that ends together with this scope is no place to keep things */
     gd_arena *target = at > 0 ? t->scopes[at - 1].arena : gd_arena_permanent();
-    gd_view like = n->v;
-    if (gd_view_init(&like, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "keep") < 0) return 0;
+    gd_view like = gd_view_like(&n->v);
     gd_node *kept = target == gd_arena_permanent() ? gd_kept_new(&like) : gd_node_new(target, &like);
     if (!kept) return 0;
     gd_copy_view(&kept->v, &n->v);

@@ -185,7 +185,7 @@ static gd_status need_shape(gd_shape_call *c, int k, const char *what, int64_t r
 static gd_status need_lengths(gd_shape_call *c, int k, int64_t steps) {
     const gd_view *v = gd_in(c, k);
     GD_TRY(gd_shape_need_int64(c, k));
-    for (int64_t b = 0; b < v->shape[3]; b++) {
+    for (int64_t b = 0; b < v->shape[3] && !v->device; b++) {
         int64_t length = ((const int64_t *)v->data)[b * v->strides[3]];
         if (length < 0 || length > steps)
             return gd_fail(GD_ERR_INDEX, "%s: length %lld of sequence %lld is impossible: the input has %lld steps, so it must be from 0 to %lld", c->name,

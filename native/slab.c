@@ -14,18 +14,18 @@ typedef struct slab {
 } slab;
 
 static const int64_t SLAB_RESERVE = (int64_t)16 << 30;
-static slab slabs[4]; /* float32, float64, bfloat16, float16 */
+static slab slabs[1 + GD_MAX_DEVICES][4]; /* by device; float32, float64, bfloat16, float16 */
 static pthread_mutex_t slab_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void gd_slab_lock(void) { pthread_mutex_lock(&slab_mutex); }
 void gd_slab_unlock(void) { pthread_mutex_unlock(&slab_mutex); }
 
-static gd_status slab_open(slab *s) {
+static gd_status slab_open(slab *s, int device) {
     if (s->region[0].base) return GD_OK;
     gd_span made[GD_REGIONS];
     int64_t bytes = SLAB_RESERVE;
     for (int r = 0; r < GD_REGIONS; r++) {
-        gd_status status = gd_span_reserve(&made[r], bytes, false, "parameters");
+        gd_status status = device ? gd_device_span_reserve(&made[r], device, bytes, "parameters") : gd_span_reserve(&made[r], bytes, false, "parameters");
         if (status < 0) {
             while (r--) gd_span_release(&made[r]);
             return status;
@@ -85,17 +85,25 @@ static void add_hole(slab *s, int64_t at, int64_t bytes) {
     s->taken--;
 }
 
-static slab *slab_of(int dtype) { return &slabs[gd_is_half(dtype) ? 2 + (dtype == GD_FLOAT16) : dtype == GD_FLOAT64]; }
+static slab *slab_of(int device, int dtype) { return &slabs[device][gd_is_half(dtype) ? 2 + (dtype == GD_FLOAT16) : dtype == GD_FLOAT64]; }
 
-gd_status gd_slab_take(int dtype, int64_t bytes, void **ptr) {
-    slab *s = slab_of(dtype);
-    GD_TRY(slab_open(s));
+/* What a device hands out is not zero yet. */
+static gd_status commit(gd_span *region, int64_t bytes) {
+    const int64_t before = region->committed;
+    GD_TRY(gd_span_commit(region, bytes, "parameters"));
+    if (region->device && region->committed > before) gd_device_fill(region->device, region->base + before, 0, region->committed - before);
+    return GD_OK;
+}
+
+gd_status gd_slab_take(int device, int dtype, int64_t bytes, void **ptr) {
+    slab *s = slab_of(device, dtype);
+    GD_TRY(slab_open(s, device));
     GD_TRY(make_hole_room(s));
     if (gd_allocation_fails()) return gd_fail(GD_ERR_MEMORY, "parameters: %lld bytes refused (a failure asked for by a test)", (long long)bytes);
     int64_t at = take_hole(s, bytes);
     if (at < 0) {
         at = s->used;
-        for (int r = 0; r < GD_REGIONS; r++) GD_TRY(gd_span_commit(&s->region[r], at + bytes, "parameters"));
+        for (int r = 0; r < GD_REGIONS; r++) GD_TRY(commit(&s->region[r], at + bytes));
         s->used = at + bytes;
     }
     s->taken++;
@@ -103,7 +111,16 @@ gd_status gd_slab_take(int dtype, int64_t bytes, void **ptr) {
     return GD_OK;
 }
 
-void gd_slab_give_back(int dtype, const void *ptr, int64_t bytes) {
-    slab *s = slab_of(dtype);
+int64_t gd_slab_bytes(int device, bool committed) {
+    int64_t bytes = 0;
+    gd_slab_lock();
+    for (int k = 0; k < 4; k++)
+        for (int r = 0; r < GD_REGIONS; r++) bytes += committed ? slabs[device][k].region[r].committed : slabs[device][k].used;
+    gd_slab_unlock();
+    return bytes;
+}
+
+void gd_slab_give_back(int device, int dtype, const void *ptr, int64_t bytes) {
+    slab *s = slab_of(device, dtype);
     add_hole(s, (const char *)ptr - s->region[0].base, bytes);
 }

@@ -74,6 +74,7 @@ const char *gd_span_limited(const gd_span *s) {
 
 gd_status gd_span_commit(gd_span *s, int64_t bytes, const char *what) {
     if (bytes <= s->committed) return GD_OK;
+    if (s->device) return gd_device_span_commit(s, bytes, what);
     if (bytes > s->reserved)
         return gd_fail(GD_ERR_MEMORY, "%s: %lld bytes are needed, %lld are reserved%s", what, (long long)bytes, (long long)s->reserved, gd_span_limited(s));
     /* grow by what is already there, within bounds: few system calls, little waste */
@@ -99,7 +100,11 @@ gd_status gd_span_commit(gd_span *s, int64_t bytes, const char *what) {
     return GD_OK;
 }
 
-void gd_zero_pages(void *from, int64_t bytes) {
+void gd_zero_pages(int device, void *from, int64_t bytes) {
+    if (device) {
+        gd_device_fill(device, from, 0, bytes);
+        return;
+    }
     char *at = from, *end = at + bytes;
     char *first = (char *)round_up((int64_t)(intptr_t)at, PAGE), *last = (char *)((intptr_t)end & -(intptr_t)PAGE);
     if (bytes < WORTH_RETURNING || madvise(first, (size_t)(last - first), MADV_DONTNEED) != 0) {
@@ -111,6 +116,10 @@ void gd_zero_pages(void *from, int64_t bytes) {
 }
 
 void gd_span_release(gd_span *s) {
+    if (s->device) {
+        gd_device_span_release(s);
+        return;
+    }
     GD_UNPOISON(s->base, s->committed);
     if (s->base) munmap(s->base, (size_t)s->reserved);
     *s = (gd_span){0};

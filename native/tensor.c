@@ -33,6 +33,7 @@ gd_status gd_view_init(gd_view *v, int64_t rank, const int64_t *shape, int dtype
     int64_t pad = GD_DIMS - rank, count = 1, span = 1;
     v->rank = (uint8_t)rank;
     v->dtype = (uint8_t)dtype;
+    v->device = 0;
     for (int64_t d = GD_DIMS - 1; d >= 0; d--) {
         int64_t size = d < pad ? 1 : shape[d - pad];
         if (size < 0) return gd_fail(GD_ERR_SHAPE, "%s: shape %s has a negative size", who, gd_text_shape(rank, shape));
@@ -44,13 +45,20 @@ gd_status gd_view_init(gd_view *v, int64_t rank, const int64_t *shape, int dtype
     return GD_OK;
 }
 
+gd_view gd_view_like(const gd_view *v) {
+    gd_view like = *v;
+    like.data = NULL;
+    for (int64_t d = GD_DIMS - 1, span = 1; d >= 0; span *= v->shape[d] ? v->shape[d] : 1, d--) like.strides[d] = span;
+    return like;
+}
+
 gd_node *gd_node_new(gd_arena *a, const gd_view *like) {
     if (!a) return NULL;
     gd_arena_lock(a);
-    gd_place place = {a->top, a->node_count};
-    void *data = gd_arena_bytes(a, gd_numel(like) * gd_dtype_bytes(like->dtype));
+    gd_place place = gd_arena_at(a);
+    void *data = gd_arena_bytes_on(a, like->device, gd_numel(like) * gd_dtype_bytes(like->dtype));
     gd_node *n = data ? gd_arena_node(a) : NULL;
-    if (!n) gd_arena_undo(a, place);
+    if (!n) gd_arena_undo(a, &place);
     gd_arena_unlock(a);
     if (!n) return NULL;
     n->v = *like;
@@ -78,7 +86,7 @@ int64_t gd_view_bytes(const gd_view *v, char **start) {
 bool gd_views_overlap(const gd_view *a, const gd_view *b) {
     char *from_a, *from_b;
     int64_t bytes_a = gd_view_bytes(a, &from_a), bytes_b = gd_view_bytes(b, &from_b);
-    return bytes_a && bytes_b && from_a < from_b + bytes_b && from_b < from_a + bytes_a;
+    return a->device == b->device && bytes_a && bytes_b && from_a < from_b + bytes_b && from_b < from_a + bytes_a;
 }
 
 int64_t gd_dim(const gd_view *v, int64_t dim, const char *who) {
@@ -118,7 +126,8 @@ gd_status gd_info(gd_tensor t, gd_tensor_info *out) {
                             .is_external = (gd_storage(n)->flags & GD_EXTERNAL) != 0,
                             .op = n->op < 0 ? -1 : n->op,
                             .out_index = n->out_index,
-                            .base = n->base};
+                            .base = n->base,
+                            .device = n->v.device};
     for (int d = 0; d < n->v.rank; d++) {
         out->shape[d] = n->v.shape[d + pad];
         out->strides[d] = n->v.strides[d + pad];
@@ -131,6 +140,7 @@ gd_status gd_info(gd_tensor t, gd_tensor_info *out) {
 gd_tensor gd_empty(int64_t rank, const int64_t *shape, int dtype) {
     gd_view v;
     GD_TRY_TENSOR(gd_view_init(&v, rank, shape, dtype, "empty"));
+    v.device = gd_self()->device;
     gd_node *n = gd_node_new(gd_arena_active(), &v);
     return n ? n->self : 0;
 }
@@ -141,12 +151,18 @@ gd_tensor gd_from_data(int64_t rank, const int64_t *shape, int dtype, const void
     if (!n) return 0;
     size_t bytes = (size_t)(gd_numel(&n->v) * gd_dtype_bytes(dtype));
     if (bytes && !data) return gd_fail(GD_ERR_VALUE, "tensor: no data (NULL) for shape %s", gd_text_shape(rank, shape)), 0;
+    if (n->v.device) return gd_device_write(n->v.device, n->v.data, data, (int64_t)bytes) < 0 ? 0 : h;
     if (bytes) memcpy(n->v.data, data, bytes);
     return h;
 }
 
 gd_tensor gd_from_external(int64_t rank, const int64_t *shape, const int64_t *strides, int dtype, void *data) {
+    return gd_from_device(0, rank, shape, strides, dtype, data);
+}
+
+gd_tensor gd_from_device(int device, int64_t rank, const int64_t *shape, const int64_t *strides, int dtype, void *data) {
     gd_view v;
+    if (device) GD_TRY_TENSOR(gd_device_need(device, "from_dlpack"));
     GD_TRY_TENSOR(gd_view_init(&v, rank, shape, dtype, "from_numpy"));
     if ((!data && gd_numel(&v)) || (uintptr_t)data % (uintptr_t)gd_dtype_bytes(dtype)) {
         gd_fail(GD_ERR_VALUE, "from_numpy: %p is no place for elements of %s: it must be a multiple of their size", data, gd_dtype_name(dtype));
@@ -160,6 +176,7 @@ gd_tensor gd_from_external(int64_t rank, const int64_t *shape, const int64_t *st
     if (!n) return 0;
     n->v = v;
     n->v.data = data;
+    n->v.device = (uint8_t)device;
     n->flags |= GD_EXTERNAL;
     for (int64_t d = 0; d < rank; d++) n->v.strides[GD_DIMS - rank + d] = strides[d];
     return n->self;
@@ -193,14 +210,20 @@ gd_status gd_item(gd_tensor t, double *value, int64_t *ivalue) {
     if (!n) return gd_last_status();
     if (gd_numel(&n->v) != 1)
         return gd_fail(GD_ERR_SHAPE, "item: shape %s has %lld elements: item() needs exactly one", gd_text_view(&n->v), (long long)gd_numel(&n->v));
+    int64_t word; /* for a copy of one on a device */
+    const void *at = n->v.data;
+    if (n->v.device) {
+        GD_TRY(gd_device_read(n->v.device, &word, at, gd_dtype_bytes(n->v.dtype)));
+        at = &word;
+    }
     switch (n->v.dtype) {
-    case GD_FLOAT32: *value = *(const float *)n->v.data; break;
-    case GD_FLOAT64: *value = *(const double *)n->v.data; break;
-    case GD_INT64: *ivalue = *(const int64_t *)n->v.data; break;
-    case GD_INT32: *ivalue = *(const int32_t *)n->v.data; break;
-    case GD_BFLOAT16: *value = gd_f32_of_bf16(*(const uint16_t *)n->v.data); break;
-    case GD_FLOAT16: *value = gd_f32_of_f16(*(const uint16_t *)n->v.data); break;
-    default: *ivalue = *(const uint8_t *)n->v.data;
+    case GD_FLOAT32: *value = *(const float *)at; break;
+    case GD_FLOAT64: *value = *(const double *)at; break;
+    case GD_INT64: *ivalue = *(const int64_t *)at; break;
+    case GD_INT32: *ivalue = *(const int32_t *)at; break;
+    case GD_BFLOAT16: *value = gd_f32_of_bf16(*(const uint16_t *)at); break;
+    case GD_FLOAT16: *value = gd_f32_of_f16(*(const uint16_t *)at); break;
+    default: *ivalue = *(const uint8_t *)at;
     }
     return GD_OK;
 }
@@ -233,7 +256,8 @@ gd_status gd_copy_out(gd_tensor t, void *data, int64_t bytes) {
     gd_view to;
     GD_TRY(gd_view_init(&to, n->v.rank, gd_logical_shape(&n->v), n->v.dtype, "copy out"));
     to.data = data;
-    if (bytes) gd_copy_view(&to, &n->v);
+    if (n->v.device) GD_TRY(gd_transfer(&to, &n->v, true));
+    else if (bytes) gd_copy_view(&to, &n->v);
     return gd_done();
 }
 
@@ -257,8 +281,8 @@ gd_status gd_check_writable(gd_node *n, const char *who) {
 }
 
 gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src, const char *who) {
-    gd_view like;
-    GD_TRY(gd_view_init(&like, src->rank, gd_logical_shape(src), src->dtype, who));
+    (void)who;
+    gd_view like = gd_view_like(src);
     gd_arena *a = gd_arena_active();
     if (!a) return gd_last_status();
     gd_place place = gd_arena_place(a);
@@ -266,7 +290,7 @@ gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src, const char *who)
     if (!copy) return gd_last_status();
     gd_copy_view(&copy->v, src);
     gd_copy_view(dst, &copy->v);
-    gd_arena_return(a, place);
+    gd_arena_return(a, &place);
     return GD_OK;
 }
 
@@ -290,6 +314,13 @@ gd_status gd_fill_in(gd_tensor t, double value, int64_t ivalue) {
     gd_node *n = gd_node_of(t, WRITE);
     if (!n) return gd_last_status();
     GD_TRY(gd_check_writable(n, WRITE));
+    if (n->v.device) {
+        gd_view to = n->v, *out[] = {&to};
+        GD_TRY(gd_device_ready(GD_OP_fill, n->v.device));
+        gd_run(GD_OP_fill, NULL, 0, out, 1, &(gd_attr){.f = {value}, .i = {[5] = n->v.dtype, [6] = ivalue}});
+        gd_storage(n)->version++;
+        return GD_OK;
+    }
     union { float f32; double f64; int64_t i64; int32_t i32; uint16_t half; uint8_t b; } word;
     gd_view one = {.data = &word, .shape = {1, 1, 1, 1}, .dtype = n->v.dtype};
     switch (n->v.dtype) {

@@ -77,7 +77,7 @@ static gd_tensor scattered(gd_tensor x, int64_t dim, gd_tensor index, gd_tensor 
 
 static gd_tensor number_like(gd_tensor like, double value, int dtype) {
     const gd_view *to = gd_view_of(like);
-    return gd_expand(gd_scalar(value, 0, dtype), to->rank, gd_logical_shape(to));
+    return gd_expand(gd_full(0, NULL, dtype, value, 0), to->rank, gd_logical_shape(to));
 }
 
 /* x with 0 where something was scattered to. */

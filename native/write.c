@@ -205,7 +205,9 @@ gd_tensor gd_write(gd_tensor t, gd_tensor value, int computed) {
     if (v == n) return t;
     if (!gd_self()->grad_enabled || !((n->flags | root->flags | v->flags) & GD_REQUIRES_GRAD)) return gd_copy_in(t, value) < 0 ? 0 : t;
     gd_start start = gd_here();
-    if (v->v.dtype != n->v.dtype) value = gd_cast(v->self, n->v.dtype);
+    if (v->v.device != n->v.device) value = gd_to_device(v->self, n->v.device, 0);
+    v = value ? gd_node_of(value, WRITE) : NULL;
+    if (v && v->v.dtype != n->v.dtype) value = gd_cast(v->self, n->v.dtype);
     v = value ? gd_node_of(value, WRITE) : NULL;
     if (v && (v->v.rank != n->v.rank || memcmp(v->v.shape, n->v.shape, sizeof v->v.shape) != 0))
         v = gd_node_peek(gd_expand(v->self, n->v.rank, gd_logical_shape(&n->v)));
@@ -217,8 +219,8 @@ gd_tensor gd_write(gd_tensor t, gd_tensor value, int computed) {
 /* A new tensor: whole, with value in the part. */
 static gd_tensor overwritten(gd_tensor whole, gd_tensor value, const gd_attr *attr) {
     gd_node *w = gd_node_recorded(whole, WRITE), *v = w ? gd_node_recorded(value, WRITE) : NULL;
-    gd_view like;
-    if (!v || gd_view_init(&like, w->v.rank, gd_logical_shape(&w->v), w->v.dtype, WRITE) < 0) return 0;
+    if (!v) return 0;
+    gd_view like = gd_view_like(&w->v);
     gd_node *made = gd_node_new(gd_arena_active(), &like);
     if (!made) return 0;
     gd_copy_view(&made->v, &w->v);

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { GD_CUDA_ABI = 1, GD_MAX_DEVICES = 16 };
+enum { GD_CUDA_ABI = 1, GD_MAX_DEVICES = 8 };
 
 /* A value that a kernel must not use, such as a class label out of range: the kernel notes the first one it meets here and computes
  * something harmless instead. Lies in memory that host and device see; the host looks whenever it waits for the device. */
