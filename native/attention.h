@@ -8,6 +8,8 @@
 enum {
     GD_ATT_ROWS = 64,  /* queries of a block: four vectors of float32 with AVX-512 */
     GD_ATT_KEYS = 64,  /* keys of a block: with the queries, scores of 16 KiB, which stay in L1 */
+    GD_ATT_PANEL = 32, /* queries packed together: two vectors, as a tile of the product is wide */
+    GD_ATT_STRIP = 16, /* queries, or keys, whose share of a block on the diagonal is worked on without what no query of them sees */
     GD_ATT_STATS = 5,  /* numbers per query: largest score, sum, correction, logsumexp, delta */
     GD_ATT_LIMIT = 1 << 30 /* of a window, so that sums with positions do not overflow */
 };

@@ -44,7 +44,9 @@ int64_t gd_gemm_packed_bytes(int64_t k, int64_t n, int dtype);
     /* Packs B once, for many products with the same B (recurrent weights). */                                      \
     void gd_gemm_pack_##isa(int dtype, int64_t k, int64_t n, const void *b, int64_t b_rs, int64_t b_cs, void *dst); \
     /* The product with packed B: single-threaded, no workspace; g->b is ignored. */                                \
-    void gd_gemm_packed_##isa(const gd_gemm_args *g, const void *packed);
+    void gd_gemm_packed_##isa(const gd_gemm_args *g, const void *packed);                                           \
+    /* The same with the g->k rows from `first` on of a B that was packed with k <= GD_GEMM_KC of them. */           \
+    void gd_gemm_packed_rows_##isa(const gd_gemm_args *g, const void *packed, int64_t k, int64_t first);
 GD_DECLARE_GEMM(portable)
 #if GD_X86
 GD_DECLARE_GEMM(avx2)

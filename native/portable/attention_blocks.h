@@ -97,6 +97,35 @@ static inline int64_t ATT(lanes)(int64_t n) {
     return (n + whole - 1) / whole * whole;
 }
 
+/* Packs n queries (or slopes), columns of `from`, panel by panel. */
+static void ATT(pack_queries)(int64_t size, int64_t n, const ATT_T *from, int64_t rs, int64_t cs, char *to) {
+    const int64_t bytes = gd_gemm_packed_bytes(size, GD_ATT_PANEL, ATT_DTYPE);
+    for (int64_t r = 0; r < n; r += GD_ATT_PANEL, to += bytes)
+        GD_KERNEL(gemm_pack)(ATT_DTYPE, size, least(GD_ATT_PANEL, n - r), from + r * rs, cs, rs, to);
+}
+
+/* scores (keys x n) = rows of keys or values, which `product` names, times packed queries or slopes; those that no query
+ * of a panel sees are left as they are. */
+static void ATT(times_queries)(const job *j, int64_t t0, int64_t n, int64_t s0, int64_t keys, gd_gemm_args *product, ATT_T *scores, const char *packed) {
+    const int64_t bytes = gd_gemm_packed_bytes(product->k, GD_ATT_PANEL, ATT_DTYPE);
+    for (int64_t r = 0; r < n; r += GD_ATT_PANEL, packed += bytes) {
+        product->n = least(GD_ATT_PANEL, n - r), product->m = seen_keys(j, t0, r + product->n, s0, keys), product->c = scores + r;
+        GD_KERNEL(gemm_packed)(product, packed);
+    }
+}
+
+/* out (n rows) = or += scores^T times packed rows of the block's keys, strips that see as many keys together. */
+static void ATT(times_keys)(const job *j, int64_t t0, int64_t n, int64_t s0, int64_t keys, const ATT_T *scores, const char *packed, int64_t columns, ATT_T *out,
+                            int64_t rs, bool adds) {
+    gd_gemm_args product = {.n = columns, .a_rs = 1, .a_cs = GD_ATT_ROWS, .c_rs = rs, .accumulate = adds, .dtype = ATT_DTYPE};
+    for (int64_t r = 0, end; r < n; r = end) {
+        product.k = seen_keys(j, t0, r + GD_ATT_STRIP, s0, keys);
+        for (end = r + GD_ATT_STRIP; end < n && seen_keys(j, t0, end + GD_ATT_STRIP, s0, keys) == product.k;) end += GD_ATT_STRIP;
+        product.m = least(end, n) - r, product.a = scores + r, product.c = out + r * rs;
+        GD_KERNEL(gemm_packed_rows)(&product, packed, keys, 0);
+    }
+}
+
 /* A block of queries against all keys: y, logsumexp. Tasks begin with the last rows, which a causal mask gives most keys. */
 static void ATT(forward_task)(void *ctx, int64_t task, int worker) {
     const job *j = ctx;
@@ -111,18 +140,21 @@ static void ATT(forward_task)(void *ctx, int64_t task, int worker) {
     ATT_T *lse = (ATT_T *)j->out[1]->data + (b * j->heads + h) * j->rows + t0;
     int64_t s0, s1, rs, cs;
     const ATT_T *q = ATT(rows)(j->q, b, h, t0, n, (ATT_T *)(void *)(own + j->room.rows_q), &rs, &cs);
-    GD_KERNEL(gemm_pack)(ATT_DTYPE, j->d, n, q, cs, rs, own + j->room.qt);
+    ATT(pack_queries)(j->d, n, q, rs, cs, own + j->room.qt);
     for (int64_t r = 0; r < lanes; r++) most_so_far[r] = -(ATT_T)INFINITY, sum[r] = 0;
     bool started = false;
     key_range(j, t0, t0 + n, &s0, &s1);
     for (int64_t s = s0; s < s1; s += GD_ATT_KEYS) {
         const int64_t keys = least(GD_ATT_KEYS, s1 - s);
-        gd_gemm_args product = {.m = keys, .n = n, .k = j->d, .c = scores, .c_rs = GD_ATT_ROWS, .dtype = ATT_DTYPE};
+        gd_gemm_args product = {.k = j->d, .c_rs = GD_ATT_ROWS, .dtype = ATT_DTYPE};
         product.a = ATT(rows)(j->k, b, h / j->group, s, keys, rows_k, &product.a_rs, &product.a_cs);
-        GD_KERNEL(gemm_packed)(&product, own + j->room.qt);
+        ATT(times_queries)(j, t0, n, s, keys, &product, scores, own + j->room.qt);
         ATT_T scale;
         if (!ATT(apply_mask)(j, b, h, t0, n, s, keys, scores, &scale)) continue;
-        const bool moved = ATT(softmax_step)(scores, keys, lanes, scale, most_so_far, sum, correction);
+        bool moved = false;
+        for (int64_t r = 0; r < lanes; r += GD_ATT_STRIP)
+            moved |= ATT(softmax_step)(scores + r, seen_keys(j, t0, r + GD_ATT_STRIP, s, keys), least(GD_ATT_STRIP, lanes - r), scale, most_so_far + r, sum + r,
+                                       correction + r);
         if (j->drops) {
             ATT(dropout_mask)(j, b, h, t0, n, s, keys, keep);
             ATT(multiply)(scores, keep, keys, n);
@@ -131,15 +163,16 @@ static void ATT(forward_task)(void *ctx, int64_t task, int worker) {
             for (int64_t c = 0; c < j->dv; c++) o[r * o_rs + c] *= correction[r];
         const ATT_T *v = ATT(rows)(j->v, b, h / j->group, s, keys, rows_v, &rs, &cs);
         GD_KERNEL(gemm_pack)(ATT_DTYPE, keys, j->dv, v, rs, cs, own + j->room.v);
-        product = (gd_gemm_args){.m = n, .n = j->dv, .k = keys, .a = scores, .a_rs = 1, .a_cs = GD_ATT_ROWS, .c = o, .c_rs = o_rs, .accumulate = started,
-                                 .dtype = ATT_DTYPE};
-        GD_KERNEL(gemm_packed)(&product, own + j->room.v);
+        ATT(times_keys)(j, t0, n, s, keys, scores, own + j->room.v, j->dv, o, o_rs, started);
         started = true;
     }
     for (int64_t r = 0; r < n; r++) {
         const bool dead = !started || sum[r] == 0; /* nothing to attend to: the result is 0, and in backward so is each probability */
         const ATT_T by = dead ? 0 : 1 / sum[r];
-        for (int64_t c = 0; c < j->dv; c++) o[r * o_rs + c] = dead ? 0 : o[r * o_rs + c] * by;
+        if (dead)
+            for (int64_t c = 0; c < j->dv; c++) o[r * o_rs + c] = 0;
+        else
+            for (int64_t c = 0; c < j->dv; c++) o[r * o_rs + c] *= by;
         lse[r] = dead ? (ATT_T)INFINITY : most_so_far[r] + ATT(log)(sum[r]);
     }
     if (j->half) ATT(narrow)(j->out[0], b, h, t0, n, o);

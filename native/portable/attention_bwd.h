@@ -28,57 +28,89 @@ static ATT(block) ATT(block_of)(const job *j, int64_t b, int64_t h, int64_t i, i
     for (int64_t r = 0; r < k.n; r++) {
         double part[8] = {0}; /* fixed lanes, which compilers turn into vectors */
         const ATT_T *gr = g + r * rs, *yr = y + r * y_rs;
-        for (int64_t c = 0; c < j->dv; c++) part[c % 8] += (double)gr[c * cs] * (double)yr[c * y_cs];
+        int64_t c = 0;
+        for (; cs == 1 && y_cs == 1 && c + 8 <= j->dv; c += 8)
+            for (int lane = 0; lane < 8; lane++) part[lane] += (double)gr[c + lane] * (double)yr[c + lane];
+        for (; c < j->dv; c++) part[c % 8] += (double)gr[c * cs] * (double)yr[c * y_cs];
         k.delta[r] = (ATT_T)(((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7])));
     }
-    GD_KERNEL(gemm_pack)(ATT_DTYPE, j->dv, k.n, g, cs, rs, k.own + j->room.gt);
+    ATT(pack_queries)(j->dv, k.n, g, rs, cs, k.own + j->room.gt);
     if (j->wanted & GD_ATT_DV) GD_KERNEL(gemm_pack)(ATT_DTYPE, k.n, j->dv, g, rs, cs, k.own + j->room.g);
     const ATT_T *q = ATT(rows)(j->q, b, h, k.t0, k.n, (ATT_T *)(void *)(k.own + j->room.rows_q), &rs, &cs);
-    GD_KERNEL(gemm_pack)(ATT_DTYPE, j->d, k.n, q, cs, rs, k.own + j->room.qt);
+    ATT(pack_queries)(j->d, k.n, q, rs, cs, k.own + j->room.qt);
     if (j->wanted & GD_ATT_DK) GD_KERNEL(gemm_pack)(ATT_DTYPE, k.n, j->d, q, rs, cs, k.own + j->room.q);
     return k;
 }
 
-/* Probabilities (times dropout's factor) into scores, the gradient of scaled scores, times `by`, into slopes.
- * *rows, rs, cs: the keys, as float32 if need be. False: none of the keys is seen. */
+/* Probabilities (times dropout's factor) into scores, the gradient of scaled scores, times `by`, into slopes, both for the keys
+ * that a strip sees. *rows, rs, cs: the keys, as float32 if need be. False: none of them is seen. */
 static bool ATT(block_scores)(const ATT(block) *k, int64_t s, int64_t keys, ATT_T by, const ATT_T **rows, int64_t *rs, int64_t *cs) {
     const job *j = k->j;
-    gd_gemm_args product = {.m = keys, .n = k->n, .k = j->d, .c = k->scores, .c_rs = GD_ATT_ROWS, .dtype = ATT_DTYPE};
+    gd_gemm_args product = {.k = j->d, .c_rs = GD_ATT_ROWS, .dtype = ATT_DTYPE};
     product.a = *rows = ATT(rows)(j->k, k->b, k->h / j->group, s, keys, (ATT_T *)(void *)(k->own + j->room.rows_k), rs, cs);
     product.a_rs = *rs, product.a_cs = *cs;
-    GD_KERNEL(gemm_packed)(&product, k->own + j->room.qt);
+    ATT(times_queries)(j, k->t0, k->n, s, keys, &product, k->scores, k->own + j->room.qt);
     ATT_T scale;
     if (!ATT(apply_mask)(j, k->b, k->h, k->t0, k->n, s, keys, k->scores, &scale)) return false;
-    product.k = j->dv, product.c = k->slopes;
+    product.k = j->dv;
     product.a = ATT(rows)(j->v, k->b, k->h / j->group, s, keys, (ATT_T *)(void *)(k->own + j->room.rows_v), &product.a_rs, &product.a_cs);
-    GD_KERNEL(gemm_packed)(&product, k->own + j->room.gt);
+    ATT(times_queries)(j, k->t0, k->n, s, keys, &product, k->slopes, k->own + j->room.gt);
     if (j->drops) {
         ATT(dropout_mask)(j, k->b, k->h, k->t0, k->n, s, keys, k->keep);
         ATT(multiply)(k->slopes, k->keep, keys, k->n);
     }
-    ATT(slopes)(k->scores, k->slopes, keys, k->lanes, scale, k->lse, k->delta, by);
+    for (int64_t r = 0; r < k->lanes; r += GD_ATT_STRIP)
+        ATT(slopes)(k->scores + r, k->slopes + r, seen_keys(j, k->t0, r + GD_ATT_STRIP, s, keys), least(GD_ATT_STRIP, k->lanes - r), scale, k->lse + r, k->delta + r, by);
     if (j->drops) ATT(multiply)(k->scores, k->keep, keys, k->n);
     return true;
 }
 
-/* Where sums go: rows `rs` apart, the first is number `first`; NULL: nowhere. */
+/* Where sums go: rows `rs` apart, the first is number `first`; NULL: nowhere. From row `written` on there is nothing yet. */
 typedef struct ATT(sums) {
     ATT_T *at;
-    int64_t rs, first;
+    int64_t rs, first, written, columns;
 } ATT(sums);
 
-static ATT(sums) ATT(sums_of)(const job *j, int which, int64_t b, int64_t h, int64_t first, int64_t n, void *buffer) {
+static ATT(sums) ATT(sums_of)(const job *j, int which, int64_t b, int64_t h, int64_t first, void *buffer) {
     const gd_view *out = j->out[which];
-    ATT(sums) s = {.rs = j->half ? out->shape[3] : out->strides[2], .first = first};
-    if (!(j->wanted >> which & 1)) return s;
-    s.at = j->half ? (ATT_T *)buffer : (ATT_T *)(uintptr_t)element(out, b, h, first);
-    for (int64_t r = 0; r < n; r++)
-        if (out->shape[3]) memset(s.at + r * s.rs, 0, (size_t)out->shape[3] * sizeof(ATT_T));
+    ATT(sums) s = {.rs = j->half ? out->shape[3] : out->strides[2], .first = first, .written = first, .columns = out->shape[3]};
+    if (j->wanted >> which & 1) s.at = j->half ? (ATT_T *)buffer : (ATT_T *)(uintptr_t)element(out, b, h, first);
     return s;
 }
 
+/* Rows up to `end` that hold nothing become 0. */
+static void ATT(clear_to)(ATT(sums) *s, int64_t end) {
+    for (; s->written < end; s->written++)
+        if (s->at && s->columns) memset(s->at + (s->written - s->first) * s->rs, 0, (size_t)s->columns * sizeof(ATT_T));
+}
+
+/* Whether what comes to rows [from, to) is added to what is there; if not, it may be written over it. */
+static bool ATT(adds)(ATT(sums) *s, int64_t from, int64_t to) {
+    const bool adds = from < s->written;
+    ATT(clear_to)(s, adds ? to : from);
+    s->written = most(s->written, to);
+    return adds;
+}
+
+static void ATT(finish)(const job *j, ATT(sums) *s, int which, int64_t b, int64_t h, int64_t end) {
+    ATT(clear_to)(s, end);
+    if (s->at && j->half) ATT(narrow)(j->out[which], b, h, s->first, end - s->first, s->at);
+}
+
+/* sums of the keys from s on += scores times packed rows of queries or slopes, strips that are seen by as many together. */
+static void ATT(times_rows)(const ATT(block) *k, int64_t s, int64_t keys, const ATT_T *scores, const char *packed, ATT(sums) *sums) {
+    const job *j = k->j;
+    gd_gemm_args product = {.n = sums->columns, .a_rs = GD_ATT_ROWS, .a_cs = 1, .c_rs = sums->rs, .accumulate = ATT(adds)(sums, s, s + keys), .dtype = ATT_DTYPE};
+    for (int64_t x = 0, end; x < keys; x = end) {
+        const int64_t row = seeing_row(j, k->t0, k->n, s, x);
+        for (end = x + GD_ATT_STRIP; end < keys && seeing_row(j, k->t0, k->n, s, end) == row;) end += GD_ATT_STRIP;
+        product.m = least(end, keys) - x, product.k = k->n - row, product.a = scores + x * GD_ATT_ROWS + row, product.c = sums->at + (s + x - sums->first) * sums->rs;
+        GD_KERNEL(gemm_packed_rows)(&product, packed, k->n, row);
+    }
+}
+
 /* One block of queries against the keys [from, to) that it sees, `from` the start of a block. */
-static void ATT(backward_rows)(const ATT(block) *k, int64_t from, int64_t to, ATT(sums) dq, ATT(sums) dk, ATT(sums) dv) {
+static void ATT(backward_rows)(const ATT(block) *k, int64_t from, int64_t to, ATT(sums) *dq, ATT(sums) *dk, ATT(sums) *dv) {
     const job *j = k->j;
     int64_t s0, s1, rs, cs;
     key_range(j, k->t0, k->t0 + k->n, &s0, &s1);
@@ -86,30 +118,19 @@ static void ATT(backward_rows)(const ATT(block) *k, int64_t from, int64_t to, AT
         const int64_t keys = least(GD_ATT_KEYS, s1 - s);
         const ATT_T *rows;
         if (!ATT(block_scores)(k, s, keys, (ATT_T)j->scale, &rows, &rs, &cs)) continue;
-        gd_gemm_args product = {.m = keys, .n = j->dv, .k = k->n, .a = k->scores, .a_rs = GD_ATT_ROWS, .a_cs = 1, .accumulate = true, .dtype = ATT_DTYPE};
-        if (dv.at) {
-            product.c = dv.at + (s - dv.first) * dv.rs, product.c_rs = dv.rs;
-            GD_KERNEL(gemm_packed)(&product, k->own + j->room.g);
-        }
-        product.a = k->slopes, product.n = j->d;
-        if (dk.at) {
-            product.c = dk.at + (s - dk.first) * dk.rs, product.c_rs = dk.rs;
-            GD_KERNEL(gemm_packed)(&product, k->own + j->room.q);
-        }
-        if (dq.at) {
-            GD_KERNEL(gemm_pack)(ATT_DTYPE, keys, j->d, rows, rs, cs, k->own + j->room.k);
-            product.m = k->n, product.k = keys, product.a_rs = 1, product.a_cs = GD_ATT_ROWS, product.c = dq.at, product.c_rs = dq.rs;
-            GD_KERNEL(gemm_packed)(&product, k->own + j->room.k);
-        }
+        if (dv->at) ATT(times_rows)(k, s, keys, k->scores, k->own + j->room.g, dv);
+        if (dk->at) ATT(times_rows)(k, s, keys, k->slopes, k->own + j->room.q, dk);
+        if (!dq->at) continue;
+        GD_KERNEL(gemm_pack)(ATT_DTYPE, keys, j->d, rows, rs, cs, k->own + j->room.k);
+        ATT(times_keys)(j, k->t0, k->n, s, keys, k->slopes, k->own + j->room.k, j->d, dq->at, dq->rs, ATT(adds)(dq, k->t0, k->t0 + k->n));
     }
 }
 
 /* The gradients of one head of keys and all query heads that share it, or of one block of its keys. */
 static void ATT(keys_block)(const job *j, int64_t task, int64_t from, int64_t to, bool with_dq, int worker) {
-    const int64_t kv_heads = j->k->shape[1], b = task / kv_heads, hk = task % kv_heads, count = to - from;
+    const int64_t kv_heads = j->k->shape[1], b = task / kv_heads, hk = task % kv_heads;
     char *own = j->workspace + worker * j->room.bytes;
-    const ATT(sums) none = {0};
-    const ATT(sums) dk = ATT(sums_of)(j, 1, b, hk, from, count, own + j->room.dk), dv = ATT(sums_of)(j, 2, b, hk, from, count, own + j->room.dv);
+    ATT(sums) dk = ATT(sums_of)(j, 1, b, hk, from, own + j->room.dk), dv = ATT(sums_of)(j, 2, b, hk, from, own + j->room.dv);
     for (int64_t h = hk * j->group; h < (hk + 1) * j->group; h++)
         for (int64_t i = 0; i < j->row_blocks; i++) {
             const int64_t t0 = i * GD_ATT_ROWS, n = least(GD_ATT_ROWS, j->rows - t0);
@@ -117,12 +138,13 @@ static void ATT(keys_block)(const job *j, int64_t task, int64_t from, int64_t to
             key_range(j, t0, t0 + n, &s0, &s1);
             if (!with_dq && (s1 <= from || s0 >= to)) continue;
             const ATT(block) k = ATT(block_of)(j, b, h, i, worker);
-            const ATT(sums) dq = with_dq ? ATT(sums_of)(j, 0, b, h, t0, n, own + j->room.out) : none;
-            ATT(backward_rows)(&k, from, to, dq, dk, dv);
-            if (dq.at && j->half) ATT(narrow)(j->out[0], b, h, t0, n, dq.at);
+            ATT(sums) dq = {0};
+            if (with_dq) dq = ATT(sums_of)(j, 0, b, h, t0, own + j->room.out);
+            ATT(backward_rows)(&k, from, to, &dq, &dk, &dv);
+            if (dq.at) ATT(finish)(j, &dq, 0, b, h, t0 + n);
         }
-    if (dk.at && j->half) ATT(narrow)(j->out[1], b, hk, from, count, dk.at);
-    if (dv.at && j->half) ATT(narrow)(j->out[2], b, hk, from, count, dv.at);
+    ATT(finish)(j, &dk, 1, b, hk, to);
+    ATT(finish)(j, &dv, 2, b, hk, to);
 }
 
 static void ATT(backward_task)(void *ctx, int64_t task, int worker) {
@@ -140,11 +162,10 @@ static void ATT(backward_keys_task)(void *ctx, int64_t task, int worker) {
 static void ATT(backward_queries_task)(void *ctx, int64_t task, int worker) {
     const job *j = ctx;
     const int64_t bh = task / j->row_blocks, i = j->row_blocks - 1 - task % j->row_blocks, b = bh / j->heads, h = bh % j->heads;
-    const ATT(sums) none = {0};
     const ATT(block) k = ATT(block_of)(j, b, h, i, worker);
-    const ATT(sums) dq = ATT(sums_of)(j, 0, b, h, k.t0, k.n, k.own + j->room.out);
-    ATT(backward_rows)(&k, 0, j->keys, dq, none, none);
-    if (dq.at && j->half) ATT(narrow)(j->out[0], b, h, k.t0, k.n, dq.at);
+    ATT(sums) dq = ATT(sums_of)(j, 0, b, h, k.t0, k.own + j->room.out), none[2] = {{0}, {0}};
+    ATT(backward_rows)(&k, 0, j->keys, &dq, &none[0], &none[1]);
+    ATT(finish)(j, &dq, 0, b, h, k.t0 + k.n);
 }
 
 /* ---- The gradient of an additive mask: one block of it summed over all that it was broadcast to ------------------------- */
@@ -179,7 +200,7 @@ static void ATT(mask_task)(void *ctx, int64_t task, int worker) {
                     const int64_t seen = least(keys, s1 - s);
                     if (!ATT(block_scores)(&k, s, seen, 1, &rows, &rs, &cs)) continue;
                     for (int64_t x = 0; x < seen; x++)
-                        for (int64_t r = 0; r < k.n; r++) sum[x * GD_ATT_ROWS + (each_row ? r : 0)] += k.slopes[x * GD_ATT_ROWS + r];
+                        for (int64_t r = seeing_row(j, k.t0, k.n, s, x); r < k.n; r++) sum[x * GD_ATT_ROWS + (each_row ? r : 0)] += k.slopes[x * GD_ATT_ROWS + r];
                 }
         for (int64_t x = 0; x < keys; x++)
             for (int64_t r = 0; r < t_count; r++) {

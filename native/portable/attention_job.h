@@ -60,6 +60,20 @@ static void key_range(const job *j, int64_t t0, int64_t t1, int64_t *s0, int64_t
     *s1 = j->after < 0 ? j->keys : most(0, least(j->keys, t1 + j->shift + j->after));
 }
 
+/* Of the `keys` keys at s0, how many a strip or panel that ends before row t0 + end can see; whole strips, so possibly some more. */
+static inline int64_t seen_keys(const job *j, int64_t t0, int64_t end, int64_t s0, int64_t keys) {
+    if (j->after < 0) return keys;
+    const int64_t strip = GD_ATT_STRIP, whole = (t0 + j->shift + j->after - s0 + strip - 1) & -strip;
+    return most(0, least(keys, whole + ((end + strip - 1) & -strip)));
+}
+
+/* The other way round: the first of n rows at t0 that can see the strip of keys at s0 + x; a whole strip, or n. */
+static inline int64_t seeing_row(const job *j, int64_t t0, int64_t n, int64_t s0, int64_t x) {
+    if (j->after < 0) return 0;
+    const int64_t strip = GD_ATT_STRIP, whole = (t0 + j->shift + j->after - s0 + strip - 1) & -strip;
+    return least(n, most(0, x / strip * strip - whole));
+}
+
 static inline const char *element(const gd_view *v, int64_t b, int64_t h, int64_t t) {
     return (const char *)v->data + (b * v->strides[0] + h * v->strides[1] + t * v->strides[2]) * gd_dtype_bytes(v->dtype);
 }

@@ -191,3 +191,17 @@ void GD_KERNEL(gemm_packed)(const gd_gemm_args *g, const void *packed) {
         }
     }
 }
+
+void GD_KERNEL(gemm_packed_rows)(const gd_gemm_args *g, const void *packed, int64_t k, int64_t first) {
+    if (g->m == 0 || g->n == 0) return;
+    if (g->k == 0) {
+        fill_init(g);
+        return;
+    }
+    const int64_t esize = gd_dtype_bytes(g->dtype), width = GEMM_NV_BYTES / esize;
+    for (int64_t j = 0; j < g->n; j += width) {
+        const int n = (int)gemm_min(width, g->n - j);
+        const int64_t lanes = panel_width(g->dtype, n);
+        panel(g, 0, g->k, 0, g->m, j, n, (columns){at(packed, j * k + first * lanes, esize), lanes}, NULL, esize);
+    }
+}
