@@ -48,7 +48,8 @@ typedef struct gd_backward_run {
     gd_place home_place;
     gd_recycler *recycler;
     uint8_t device;            /* where the caller's own code makes tensors */
-    struct { gd_node *node; int dim; int64_t from, to; } open; /* a gradient of which only [from, to) along dim is written yet */
+    struct { gd_node *node; int dim; int64_t from, to; bool shared; } open; /* a gradient of which only [from, to) along dim is written yet;
+                                                     shared: what other gradients read may stand in the rest of its memory */
 } gd_backward_run;
 
 /* The first output of n's op, which carries the graph. */

@@ -353,7 +353,8 @@ typedef struct gd_shape_call {
     gd_node *const *in; /* NULL where absent */
     int nin;
     gd_attr *attr;      /* a rule may normalise attributes */
-    const void *dest;   /* where the caller wants the first output, or NULL */
+    void *dest;         /* where the caller wants the first output, or NULL */
+    uint32_t placed;    /* bits of outputs whose memory the rule chose itself, within what dest stands for */
     gd_view out[GD_MAX_OUT];
     int nout;           /* preset to the op's */
     int64_t workspace;  /* bytes the kernel needs */
@@ -429,6 +430,8 @@ gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g);
 void *gd_vjp_dest(gd_vjp *v, int k, gd_tensor a, gd_tensor b, bool *accumulate);
 /* Adds g to the slice (start, step per dimension of the four) of input 0's gradient, in place. */
 gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const int64_t *step);
+/* A tensor like n for gradients of parts of it, contents undefined. Where all of n's gradient comes to lie in it, nothing is copied. */
+gd_tensor gd_vjp_like(gd_vjp *v, const gd_node *n);
 
 /* What ends with the first `nodes` nodes: objects of the caller that belong to later ones are dropped. Lock held. */
 void gd_objects_drop(gd_arena *a, int64_t nodes);

@@ -1,6 +1,7 @@
 /* gradient.c - where gradients go in a backward: vjp rules give them to inputs, where they add up; complete
  * ones reach .grad, the slab or an optimizer. */
 #include "backward.h"
+#include "shape.h"
 
 /* ---- Lists, in the arena ------------------------------------------------------------------------------------ */
 
@@ -127,13 +128,37 @@ static void clear_part(const gd_view *whole, int dim, int64_t from, int64_t to) 
         memset((char *)whole->data + (i * whole->shape[dim] + from) * inner, 0, (size_t)((to - from) * inner));
 }
 
+gd_tensor gd_vjp_like(gd_vjp *v, const gd_node *n) { return unwritten(v->run, n); }
+
+/* [from, to) along dim of a contiguous tensor. */
+static gd_view part_of(const gd_view *whole, int dim, int64_t from, int64_t to) {
+    gd_view part = *whole;
+    part.data = (char *)part.data + from * part.strides[dim] * gd_dtype_bytes(part.dtype);
+    part.shape[dim] = to - from;
+    return part;
+}
+
 /* No more neighbours are awaited. */
-static void settle(gd_backward_run *run, const gd_node *n) {
-    if (!n || run->open.node != n) return;
+static gd_status settle(gd_backward_run *run, gd_node *n) {
+    if (!n || run->open.node != n) return GD_OK;
+    const int dim = run->open.dim;
+    const int64_t from = run->open.from, to = run->open.to;
     const gd_view *whole = &gd_node_peek(n->acc)->v;
-    clear_part(whole, run->open.dim, 0, run->open.from);
-    clear_part(whole, run->open.dim, run->open.to, whole->shape[run->open.dim]);
     run->open.node = NULL;
+    if (run->open.shared && (from > 0 || to < whole->shape[dim])) {
+        gd_tensor own = unwritten(run, n);
+        if (!own) return gd_last_status();
+        const gd_view written = part_of(whole, dim, from, to);
+        whole = &gd_node_peek(own)->v;
+        gd_view part = part_of(whole, dim, from, to);
+        gd_copy_view(&part, &written);
+        gd_backward_set(run, n, own);
+        n->work |= GD_OWNED;
+        gd_node_peek(own)->work |= GD_GIVEN;
+    }
+    clear_part(whole, dim, 0, from);
+    clear_part(whole, dim, to, whole->shape[dim]);
+    return GD_OK;
 }
 
 /* The one dimension along which a slice is shorter than its source, if it is a part of neighbouring elements; else -1. */
@@ -147,32 +172,50 @@ static int cut_dim(const gd_view *whole, const gd_view *part, const int64_t *ste
     return gd_numel(part) ? dim : -1;
 }
 
-/* Copies a slice into a gradient where none of it is written yet; *done: whether that could be. */
-static gd_status place_slice(gd_backward_run *run, gd_node *in, const gd_view *g, const int64_t *start, const int64_t *step, bool *done) {
+/* Whether g already lies where it belongs in a gradient of `in`. */
+static bool lies_in(const gd_view *g, const gd_view *whole, int dim, int64_t from) {
+    const gd_view place = part_of(whole, dim, from, from + g->shape[dim]);
+    bool same = g->data == place.data && g->dtype == place.dtype;
+    for (int d = 0; d < GD_DIMS; d++) same &= g->shape[d] <= 1 || g->strides[d] == place.strides[d];
+    return same;
+}
+
+/* The tensor like `in` that g was made in the right part of, if the run alone knows it; else NULL. See gd_vjp_like. */
+static gd_node *made_in(const gd_node *in, gd_node *g, int dim, int64_t from) {
+    gd_node *whole = gd_storage(g);
+    const bool fits = whole && whole != g && whole->work & GD_PASSING && whole->v.rank == in->v.rank && gd_same_shape(&whole->v, &in->v) &&
+                      whole->v.dtype == in->v.dtype && gd_is_contiguous(&whole->v);
+    return fits && lies_in(&g->v, &whole->v, dim, from) ? whole : NULL;
+}
+
+/* Copies a slice into a gradient where none of it is written yet, unless it is there; *done: whether that could be. */
+static gd_status place_slice(gd_backward_run *run, gd_node *in, gd_node *gn, const int64_t *start, const int64_t *step, bool *done) {
+    const gd_view *g = &gn->v;
     const int dim = run->create_graph ? -1 : cut_dim(&in->v, g, step);
     *done = false;
     if (dim < 0) return GD_OK;
     const int64_t from = start[dim], to = from + g->shape[dim];
     if (!in->acc) {
-        gd_tensor whole = unwritten(run, in);
+        GD_TRY(settle(run, run->open.node));
+        const gd_node *ready = made_in(in, gn, dim, from);
+        gd_tensor whole = ready ? ready->self : unwritten(run, in);
         if (!whole) return gd_last_status();
-        settle(run, run->open.node);
         gd_backward_set(run, in, whole);
-        in->work |= GD_OWNED;
+        if (!ready) in->work |= GD_OWNED; /* else what is made of the parts, for grad() say, is to stay */
         gd_node_peek(whole)->work |= GD_GIVEN;
-        run->open.node = in, run->open.dim = dim, run->open.from = from, run->open.to = to;
+        run->open.node = in, run->open.dim = dim, run->open.from = from, run->open.to = to, run->open.shared = ready != NULL;
     } else if (run->open.node != in || run->open.dim != dim || (from != run->open.to && to != run->open.from)) {
         return GD_OK;
+    } else if (run->open.shared && !lies_in(g, &gd_node_peek(in->acc)->v, dim, from)) {
+        return GD_OK; /* what should be here is still to be read */
     } else if (from == run->open.to) {
         run->open.to = to;
     } else {
         run->open.from = from;
     }
-    gd_view part = gd_node_peek(in->acc)->v;
-    part.data = (char *)part.data + from * part.strides[dim] * gd_dtype_bytes(part.dtype);
-    part.shape[dim] = to - from;
-    gd_copy_view(&part, g);
     *done = true;
+    gd_view part = part_of(&gd_node_peek(in->acc)->v, dim, from, to);
+    if (!run->open.shared) gd_copy_view(&part, g);
     return GD_OK;
 }
 
@@ -180,7 +223,7 @@ gd_status gd_vjp_give(gd_vjp *v, int k, gd_tensor g) {
     gd_node *gn = gd_node_of(g, gd_ops[v->node->op].name);
     if (!gn) return gd_last_status();
     gd_node *in = gd_node_peek(v->node->in[k]);
-    settle(v->run, in);
+    GD_TRY(settle(v->run, in));
     if (memcmp(gn->v.shape, in->v.shape, sizeof gn->v.shape) != 0 || gn->v.dtype != in->v.dtype)
         return gd_fail(GD_ERR, "backward: internal fault: `%s` gave input %d a gradient of shape %s %s instead of %s %s", gd_ops[v->node->op].name, k,
                        gd_text_view(&gn->v), gd_dtype_name(gn->v.dtype), gd_text_view(&in->v), gd_dtype_name(in->v.dtype));
@@ -208,9 +251,9 @@ gd_status gd_vjp_give_slice(gd_vjp *v, gd_tensor g, const int64_t *start, const 
     if (__builtin_expect(atomic_load_explicit(&gd_anomaly, memory_order_relaxed) & GD_ANOMALY_NAN, 0) && gd_has_nan(&gn->v))
         return gd_fail(GD_ERR, "backward: `slice` gave a gradient with NaN to its input");
     bool done;
-    GD_TRY(place_slice(v->run, in, &gn->v, start, step, &done));
+    GD_TRY(place_slice(v->run, in, gn, start, step, &done));
     if (done) return GD_OK;
-    settle(v->run, in);
+    GD_TRY(settle(v->run, in));
     if (!in->acc || !(in->work & GD_OWNED)) {
         gd_tensor whole = in->acc ? GD_RECORD(copy, NULL, in->acc) : gd_full(in->v.rank, gd_logical_shape(&in->v), in->v.dtype, 0, 0);
         if (!whole) return gd_last_status();
@@ -364,7 +407,7 @@ static gd_status show(gd_backward_run *run, gd_node *n) {
 }
 
 gd_status gd_backward_arrived(gd_backward_run *run, gd_node *n) {
-    settle(run, n);
+    GD_TRY(settle(run, n));
     const bool end = run->stop && n->capture;
     if (n->flags & GD_HOOKED && !end) GD_TRY(show(run, n));
     if (n->capture && run->captured) {

@@ -50,7 +50,7 @@ static gd_status allocate(gd_arena *a, gd_shape_call *c, bool view, void *dest, 
     gd_place place = gd_arena_at(a);
     bool ok = true;
     for (int k = 0; k < c->nout && ok; k++) {
-        if (view) {
+        if (view || c->placed >> k & 1) {
         } else if (k == 0 && dest) {
             c->out[0].data = dest;
         } else {
@@ -143,6 +143,7 @@ static gd_tensor record(int op, const gd_tensor *in, gd_node **nodes, int64_t ni
     c.nin = (int)nin;
     c.attr = &attr;
     c.dest = dest;
+    c.placed = 0;
     c.nout = row->nout;
     c.workspace = 0;
     c.op = op;

@@ -17,11 +17,13 @@ enum {
     GD_BLOCK = 1024,              /* elements: float32 partial sums stay accurate, a block fits L1 */
     GD_TILE_BLOCKS = 8,           /* blocks per tile */
     GD_TILE = GD_BLOCK * GD_TILE_BLOCKS,
+    GD_NARROW = 64,               /* columns of a task at least, where few tasks are to be had: 256 bytes of a row */
     GD_PANEL = 512,               /* columns worked on together: 2 KiB of a row, whose lanes are 32 KiB of float32 */
     GD_PANEL_ROWS = 64,           /* rows of a panel worked on before the next ones: they stay in L2 */
     GD_SMALL = 32,                /* so few reduced elements take a shorter way through the code */
     GD_TASK = 64 * 1024,          /* elements per task of a threaded reduction */
-    GD_SERIAL = 96 * 1024,        /* at most so many elements are not worth waking a thread */
+    GD_SERIAL = 64 * 1024,        /* at most so many elements are not worth waking a thread */
+    GD_EVEN_TASKS = 8,            /* tasks of columns that threads can share evenly enough */
     GD_FEW_TASKS = 32,            /* fewer tasks of whole outputs may leave threads idle: split outputs too */
     GD_SPLIT_TILES = 4096         /* partials of one split reduction, on the stack (32 KiB) */
 };
@@ -339,7 +341,12 @@ static inline void gd_fold_all(const gd_fold *fold, const gd_view *x, int64_t ma
         return;
     }
     int64_t n = GD_TASK / w->count;
-    r.task_outputs = !r.by_columns ? (n < 1 ? 1 : n) : n < GD_PANEL ? GD_PANEL : n / GD_PANEL * GD_PANEL;
+    if (r.by_columns) {
+        const int64_t even = w->outputs / GD_EVEN_TASKS / GD_NARROW * GD_NARROW, least = even < GD_NARROW ? GD_NARROW : even < GD_PANEL ? even : GD_PANEL;
+        r.task_outputs = n < GD_PANEL ? (n > least ? n / GD_NARROW * GD_NARROW : least) : n / GD_PANEL * GD_PANEL;
+    } else {
+        r.task_outputs = n < 1 ? 1 : n;
+    }
     int64_t tasks = (w->outputs + r.task_outputs - 1) / r.task_outputs;
     if (tasks < GD_FEW_TASKS && w->count >= 2 * GD_TILE) gd_fold_by_tiles(&r);
     else gd_parallel(tasks, gd_fold_output_task, &r);

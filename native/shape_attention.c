@@ -1,4 +1,6 @@
 /* shape_attention.c - shape rules of attention and of the rotary embedding. */
+#include <string.h>
+
 #include "attention.h"
 #include "rules.h"
 #include "shape.h"
@@ -84,6 +86,16 @@ gd_status gd_shape_attention_bwd(gd_shape_call *c) {
         }
         GD_TRY(gd_shape_like(c, i, like[i], like[i]->dtype));
         if (i < 3) lie_like(&c->out[i], like[i]);
+    }
+    if (c->dest) { /* for a tensor whose parts are dq, dk and dv: each lies in it as q, k or v lies in theirs */
+        const char *start = q->data;
+        for (int i = 1; i < 3; i++)
+            if ((const char *)like[i]->data < start) start = like[i]->data;
+        for (int i = 0; i < 3; i++) {
+            memcpy(c->out[i].strides, like[i]->strides, sizeof like[i]->strides);
+            c->out[i].data = (char *)c->dest + ((const char *)like[i]->data - start);
+            c->placed |= 1u << i;
+        }
     }
     c->workspace = workspace_of(q, k, v, true);
     return GD_OK;

@@ -1,8 +1,10 @@
 /* vjp_attention.c - gradients of attention and of the rotary embedding. */
 #include "attention.h"
+#include "shape.h"
 #include "vjp.h"
 
 #include <math.h>
+#include <string.h>
 
 /* (B,H,T,D) as (B,Hk,H/Hk T,D): query heads that share keys stand below each other. */
 static gd_tensor grouped(gd_tensor x, int64_t kv_heads) {
@@ -59,6 +61,37 @@ static gd_status attention_as_ops(gd_vjp *v) {
     return GD_OK;
 }
 
+/* The tensor that q, k and v are the three parts of, as after x.split(C, 2) with heads as views: their gradients then are
+ * written to the same parts of one, and need not be put together. NULL: they are not, not all of them are wanted, or they are on a device. */
+static gd_node *parted(const gd_vjp *v) {
+    gd_node *part[3], *whole = NULL;
+    for (int k = 0; k < 3; k++) {
+        part[k] = gd_node_peek(v->node->in[k]);
+        if (!gd_vjp_needs(v, k)) return NULL;
+        gd_node *storage = gd_storage(part[k]);
+        if (k && (storage != whole || !gd_same_shape(&part[k]->v, &part[0]->v) || memcmp(part[k]->v.strides, part[0]->v.strides, sizeof part[0]->v.strides) != 0)) return NULL;
+        whole = storage;
+    }
+    const gd_view *q = &part[0]->v;
+    if (!whole || whole->v.device || whole->v.dtype != q->dtype || !gd_is_contiguous(&whole->v) || gd_numel(&whole->v) == 0 || gd_numel(&whole->v) != 3 * gd_numel(q)) return NULL;
+    int64_t at[3], size[GD_DIMS + 1], stride[GD_DIMS + 1], dims = 0, step = 1;
+    for (int k = 0; k < 3; k++) at[k] = ((const char *)part[k]->v.data - (const char *)whole->v.data) / gd_dtype_bytes(q->dtype);
+    const int64_t most = at[0] > at[1] ? (at[0] > at[2] ? at[0] : at[2]) : at[1] > at[2] ? at[1] : at[2], apart = most / 2;
+    for (int k = 0; k < 3; k++)
+        if (at[k] != 0 && at[k] != apart && at[k] != 2 * apart) return NULL;
+    if (apart == 0 || at[0] == at[1] || at[0] == at[2] || at[1] == at[2]) return NULL;
+    for (int d = -1; d < GD_DIMS; d++) { /* the three parts as one more dimension; sorted, strides must be those of a contiguous tensor */
+        if (d >= 0 && q->shape[d] == 1) continue;
+        const int64_t n = d < 0 ? 3 : q->shape[d], s = d < 0 ? apart : q->strides[d];
+        int64_t k = dims++;
+        for (; k > 0 && stride[k - 1] > s; k--) stride[k] = stride[k - 1], size[k] = size[k - 1];
+        stride[k] = s, size[k] = n;
+    }
+    for (int64_t k = 0; k < dims; step *= size[k++])
+        if (stride[k] != step) return NULL;
+    return whole;
+}
+
 RULE(attention) {
     if (v->g[1]) return gd_fail(GD_ERR, "attention: only the result has a gradient, not the logsumexp saved for backward");
     if (!G) return GD_OK;
@@ -67,7 +100,10 @@ RULE(attention) {
     attr.i[GD_ATT_WANTED] = 0;
     for (int k = 0; k < 4; k++)
         if (gd_vjp_needs(v, k)) attr.i[GD_ATT_WANTED] |= (int64_t)1 << k;
-    gd_tensor d = gd_record(GD_OP_attention_bwd, (gd_tensor[]){G, A, B, C, v->node->in[3], Y, gd_output(Y, 1)}, 7, &attr, NULL);
+    gd_node *source = parted(v), *whole = NULL;
+    if (source && !(whole = gd_node_peek(gd_vjp_like(v, source)))) return gd_last_status();
+    gd_tensor d = gd_record(GD_OP_attention_bwd, (gd_tensor[]){G, A, B, C, v->node->in[3], Y, gd_output(Y, 1)}, 7, &attr, whole ? whole->v.data : NULL);
+    for (int k = 0; k < 3 && d && whole; k++) gd_node_peek(gd_output(d, k))->base = whole->self;
     for (int k = 0; k < 4; k++) GIVE(k, d && k ? gd_output(d, k) : d);
     return GD_OK;
 }

@@ -8,11 +8,13 @@
 #include "../kernel.h"
 #include "../thread.h"
 
-/* Elements of one parallel task; below two tasks a call stays on its thread. A parallel region costs
- * a few microseconds, a tile takes at least about as long. */
+/* Elements of one parallel task, which takes a few microseconds, and of a call that stays on its thread, because a parallel
+ * region costs as much. Tasks are small enough for shares of a hundred thousand elements to be even. */
 enum {
-    GD_TILE_LIGHT = 32768, /* a few instructions for each element: bound by memory */
-    GD_TILE_HEAVY = 8192   /* elementary functions, divisions of integers */
+    GD_TILE_LIGHT = 16384, /* a few instructions for each element: bound by memory */
+    GD_ALONE_LIGHT = 65536,
+    GD_TILE_HEAVY = 8192,  /* elementary functions, divisions of integers */
+    GD_ALONE_HEAVY = 2 * GD_TILE_HEAVY
 };
 
 enum { GD_OPERANDS = 4 }; /* the output and up to three inputs */
@@ -179,7 +181,8 @@ static inline void gd_walk_task(void *context, int64_t i, int worker) {
 
 /* Runs a prepared walk of `count` elements. */
 GD_EW_INLINE void gd_walk_run(gd_walk *w, int64_t count, gd_loop *loop, int64_t tile) {
-    if (count < 2 * tile && w->dims <= 2) {
+    const bool alone = count < (tile == GD_TILE_LIGHT ? GD_ALONE_LIGHT : GD_ALONE_HEAVY);
+    if (alone && w->dims <= 2) {
         if (count > 0) loop(&w->span);
         return;
     }
@@ -188,7 +191,7 @@ GD_EW_INLINE void gd_walk_run(gd_walk *w, int64_t count, gd_loop *loop, int64_t 
     w->tile = tile;
     w->rows = count / w->shape[0];
     w->per_row = w->shape[0] > tile ? (w->shape[0] + tile - 1) / tile : 0;
-    if (count < 2 * tile) {
+    if (alone) {
         gd_walk_rows(w, 0, w->rows, 0, w->shape[0]);
     } else {
         const int64_t rows = w->per_row > 0 ? 1 : tile / w->shape[0];
