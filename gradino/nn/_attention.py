@@ -38,12 +38,15 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any, enable_gqa: bool) -
     for name, t in (("query", query), ("key", key), ("value", value), *((("attn_mask", attn_mask),) if attn_mask is not None else ())):
         if not isinstance(t, Tensor):
             raise DTypeError(f"scaled_dot_product_attention: {name} must be a Tensor, not {type(t).__name__}")
-    shapes = f"scaled_dot_product_attention: query is {query.shape}, key {key.shape}, value {value.shape}"
-    if min(query.ndim, key.ndim, value.ndim) < 2:
+    q, k, v = query.shape, key.shape, value.shape
+    heads = [shape[-3] if len(shape) > 2 else 1 for shape in (q, k, v)]
+    if len(q) > 1 and len(k) > 1 and len(v) > 1 and heads[0] == heads[1] == heads[2] and not enable_gqa:
+        return
+    shapes = f"scaled_dot_product_attention: query is {q}, key {k}, value {v}"
+    if min(len(q), len(k), len(v)) < 2:
         raise ShapeError(f"{shapes}: each must have at least two dimensions")
-    heads = [t.shape[-3] if t.ndim > 2 else 1 for t in (query, key, value)]
     if enable_gqa:
-        if min(query.ndim, key.ndim, value.ndim) < 3 or any(n == 0 or heads[0] % n for n in heads[1:]):
+        if min(len(q), len(k), len(v)) < 3 or any(n == 0 or heads[0] % n for n in heads[1:]):
             raise ShapeError(
                 f"{shapes}: with enable_gqa=True the query's heads (third dimension from the end) must be a multiple of the others'"
             )
@@ -99,7 +102,8 @@ def scaled_dot_product_attention(
         after = 0
     p = probability("scaled_dot_product_attention", "dropout_p", dropout_p)
     if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+        size = query.shape[-1]
+        scale = 1 / math.sqrt(size) if size else 1.0
     if enable_gqa and key.shape[-3] != value.shape[-3]:
         heads = max(key.shape[-3], value.shape[-3])
         if heads % key.shape[-3] or heads % value.shape[-3]:
