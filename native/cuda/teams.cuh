@@ -1,11 +1,11 @@
 /* teams.cuh - rows that threads work on together: a warp takes a short row, a block a long one, and rows that stand side by side
- * are taken as columns, 32 at once. What a row's threads find out separately they join in a fixed order. */
+ * are taken as columns, 32 at once; rows of a few elements have a thread each. What a row's threads find out separately they join in a fixed order. */
 #ifndef GRADINO_CUDA_TEAMS_CUH
 #define GRADINO_CUDA_TEAMS_CUH
 
 #include "axes.cuh"
 
-enum gd_team_kind { GD_BY_WARP, GD_BY_BLOCK, GD_BY_COLUMNS };
+enum gd_team_kind { GD_BY_WARP, GD_BY_BLOCK, GD_BY_COLUMNS, GD_BY_THREAD };
 enum {
     GD_TEAM_THREADS = 256,
     GD_TEAM_SHORT = 1024, /* elements that a warp takes: 32 for each thread */
@@ -13,7 +13,8 @@ enum {
 };
 
 template <int KIND> struct gd_team {
-    enum { WIDTH = KIND == GD_BY_WARP ? 32 : KIND == GD_BY_BLOCK ? GD_TEAM_THREADS : GD_TEAM_THREADS / GD_TEAM_COLUMNS, ROWS = GD_TEAM_THREADS / WIDTH };
+    enum { WIDTH = KIND == GD_BY_WARP ? 32 : KIND == GD_BY_BLOCK ? GD_TEAM_THREADS : KIND == GD_BY_THREAD ? 1 : GD_TEAM_THREADS / GD_TEAM_COLUMNS };
+    enum { ROWS = GD_TEAM_THREADS / WIDTH };
     int64_t row; /* may be beyond the last: its threads still join */
     int lane;    /* of WIDTH */
 
@@ -25,7 +26,8 @@ template <int KIND> struct gd_team {
 
     /* Every thread of the row gets op over all of them. */
     template <class T, class Op> __device__ T join(T x, Op op, T neutral) const {
-        if constexpr (KIND == GD_BY_WARP) return gd_warp_reduce(x, op);
+        if constexpr (KIND == GD_BY_THREAD) return x;
+        else if constexpr (KIND == GD_BY_WARP) return gd_warp_reduce(x, op);
         else if constexpr (KIND == GD_BY_BLOCK) return gd_block_reduce(x, op, neutral);
         else {
             GD_SHARED(T, parts, GD_TEAM_THREADS);
