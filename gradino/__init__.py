@@ -24,7 +24,7 @@ from gradino._environment import *  # noqa: F403
 from gradino._version import __version__ as __version__
 from gradino.arena import Arena, ArenaStats, active_arena, memory_stats, permanent_arena, step_arena
 from gradino.config import get_num_threads, set_num_threads, show_config
-from gradino.devices import device
+from gradino.devices import device, get_default_device, set_default_device
 from gradino.dtypes import (
     bfloat16,
     bool_,
@@ -105,7 +105,9 @@ __all__ = [
     "set_num_threads", "show_config", "step_arena",
 ]  # fmt: skip
 __all__ += [
-    "Size", "can_cast", "channels_last", "channels_last_3d", "contiguous_format", "get_default_dtype", "layout", "memory_format",
-    "preserve_format", "set_default_dtype", "set_printoptions", "special", "strided",
+    "Size", "can_cast", "channels_last", "channels_last_3d", "contiguous_format", "get_default_device",
+    "get_default_dtype", "layout", "memory_format",
+    "preserve_format",
+    "set_default_device", "set_default_dtype", "set_printoptions", "special", "strided",
 ]  # fmt: skip
 __all__ += _environment.__all__ + factories.__all__ + functions.__all__

@@ -8,6 +8,8 @@ from gradino import devices, dtypes, layouts
 from gradino._arguments import as_float, shown, whole_number
 from gradino._core import sizes, tensor_type, wrap
 from gradino._lib import lib
+from gradino._pinned import is_pinned, pinned
+from gradino.arena import owner_of
 from gradino.dtypes import bool_
 from gradino.errors import DeviceError, DTypeError, ShapeError
 
@@ -27,8 +29,9 @@ class Attributes:
 
     def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """A tensor with a copy of ``data``, of this dtype unless given."""
-        devices.need_cpu("new_tensor", device)
-        return tensor_type()(data, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
+        made = tensor_type()(data, dtype=self.dtype if dtype is None else dtype)
+        made = devices.moved("new_tensor", made, self.device if device is None else device)
+        return made.requires_grad_() if requires_grad else made
 
     def new_full(
         self: Tensor, size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -57,7 +60,8 @@ class Attributes:
     ) -> Tensor:  # fmt: skip
         """A tensor of a size with undefined contents, of this dtype unless given."""
         shape, d = _described(self, "new_empty", size, dtype, device, layout, pin_memory)
-        result = wrap(lib.gd_empty(len(shape), shape, d.code))
+        with devices.device(self.device if device is None else device):
+            result = wrap(lib.gd_empty(len(shape), shape, d.code))
         return result.requires_grad_() if requires_grad else result
 
     # ---- what it is ------------------------------------------------------------------------------------------
@@ -79,8 +83,9 @@ class Attributes:
         return False
 
     def is_pinned(self: Tensor) -> bool:
-        """False: there is only the CPU."""
-        return False
+        """Whether the memory is the host's, from ``pin_memory``."""
+        info = self._info()
+        return bool(info.is_external) and is_pinned(owner_of(info.base))
 
     def is_same_size(self: Tensor, other: Tensor) -> bool:
         """Whether another tensor has this shape."""
@@ -100,8 +105,8 @@ class Attributes:
         return (self.data_ptr() - wrap(info.base).data_ptr()) // int(self.dtype.itemsize) if info.base != self._h else 0
 
     def get_device(self: Tensor) -> int:
-        """-1: the CPU."""
-        return -1
+        """The number of the CUDA device; -1: the CPU."""
+        return int(self._info().device) - 1
 
     @property
     def layout(self) -> layouts.layout:
@@ -151,21 +156,21 @@ class Attributes:
     # ---- elsewhere -----------------------------------------------------------------------------------------
 
     def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
-        """Raises DeviceError: this build has only the CPU."""
-        raise DeviceError("cuda: no such device is available: this build has only 'cpu'")
+        """This tensor on a CUDA device, by default the current one."""
+        layouts.plain_format("cuda", memory_format)
+        return devices.moved("cuda", self, "cuda" if device is None else device, non_blocking)
 
     def pin_memory(self: Tensor) -> Tensor:
-        """Raises DeviceError: pinned memory is for accelerators."""
-        raise DeviceError("pin_memory: this build has only 'cpu', which needs no pinned memory")
+        """A copy in host memory that CUDA devices read while the host goes on; itself if it is there already."""
+        return self if self.is_pinned() else pinned(self)
 
 
 def _described(
     like: Tensor, name: str, size: tuple[Any, ...], dtype: Any, device: Any, layout: Any, pin_memory: bool
 ) -> tuple[list[int], dtypes.dtype]:
-    devices.need_cpu(name, device)
     layouts.strided_layout(name, layout)
     if pin_memory:
-        raise DeviceError(f"{name}: pin_memory is for accelerators, which this build does not have")
+        raise DeviceError(f"{name}: pin_memory is not taken here; use .pin_memory()")
     return sizes(size, name), like.dtype if dtype is None else dtypes.resolve(dtype)
 
 
@@ -174,5 +179,6 @@ def _filled(
 ) -> Tensor:
     shape, d = _described(like, name, size, dtype, device, layout, pin_memory)
     value = value.item() if isinstance(value, tensor_type()) else value
-    result = wrap(lib.gd_full(len(shape), shape, d.code, as_float(name, value), whole_number(name, value, d)))
+    with devices.device(like.device if device is None else device):
+        result = wrap(lib.gd_full(len(shape), shape, d.code, as_float(name, value), whole_number(name, value, d)))
     return result.requires_grad_() if requires_grad else result

@@ -71,6 +71,8 @@ def tensor_repr(t: Tensor) -> str:
         notes.append(f"size={shape}")
     if dtype.name not in ("float32", "int64", "bool") or (info.numel == 0 and dtype.name != "float32"):
         notes.append(f"dtype={dtype!r}")
+    if info.device:
+        notes.append(f"device='{t.device}'")
     if info.has_node:
         notes.append(f"grad_fn=<{_op_name(t, info.op)}>")
     elif info.requires_grad:
@@ -89,4 +91,4 @@ def _op_name(t: Tensor, op: int) -> str:
 
 
 def _edges(t: Tensor, shape: tuple[int, ...]) -> np.ndarray:
-    return t._array() if t.dtype.numpy is None or np.prod(shape, dtype=float) <= _options["threshold"] else t.numpy()
+    return t._array() if t.dtype.numpy is None or t.is_cuda or np.prod(shape, dtype=float) <= _options["threshold"] else t.numpy()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gradino import dtypes
+from gradino import devices, dtypes
 from gradino._arguments import as_float, probability, shown
 from gradino._call import run
 from gradino._core import call
@@ -106,7 +106,8 @@ class Random:
     def bernoulli(self: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
         """1 with the probability that each element says (or with ``p``), and 0 else."""
         if p is not None:
-            return _chosen("bernoulli", self.shape, probability("bernoulli", "p", p), generator).to(self.dtype)
+            with devices.beside(self):
+                return _chosen("bernoulli", self.shape, probability("bernoulli", "p", p), generator).to(self.dtype)
         d = self._float("bernoulli")
         return _chosen("bernoulli", self.shape, self, generator).to(d)
 
@@ -159,7 +160,8 @@ def _chosen(name: str, shape: tuple[int, ...], p: Any, generator: Generator | No
         if p.numel() and not (p.amin().item() >= 0 and p.amax().item() <= 1):
             raise InvalidValueError(f"{name}: probabilities must be in [0, 1]")
         d = p.dtype if p.dtype is dtypes.float64 else dtypes.float32
-        chosen: Tensor = uniforms(name, shape, d, generator) < p.detach().to(d)
+        with devices.beside(p):
+            chosen: Tensor = uniforms(name, shape, d, generator) < p.detach().to(d)
         return chosen
     below: Tensor = uniforms(name, shape, dtypes.float64 if p * 2**24 % 1 else dtypes.float32, generator) < p
     return below

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gradino import _indexing
+from gradino import _indexing, devices
 from gradino._arguments import as_float, flag, shown, whole_number
 from gradino._call import absolute, dimension, run
 from gradino._core import handle_of, tensor_type, wrap
@@ -96,8 +96,11 @@ class Scattering:
     _h: int
 
     def _written(self: Tensor, name: str, change: Callable[[Tensor], Tensor]) -> Tensor:
-        """Overwrite with what ``change`` makes of the values."""
-        return changed(self, name, change)
+        """Overwrite with what ``change`` makes of the values; numbers that it draws are of the same device."""
+        if not self.is_cuda and not lib.gd_get_device():
+            return changed(self, name, change)
+        with devices.beside(self):
+            return changed(self, name, change)
 
     # ---- scatter -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from gradino._core import handle_of, tensor_type, wrap
 from gradino._lib import check, ffi, lib, raise_error
 from gradino.arena import owner_of, step_arena
 from gradino.dtypes import BY_CODE, FLOAT_CODES
-from gradino.errors import DTypeError, GradinoError, ShapeError
+from gradino.errors import DeviceError, DTypeError, GradinoError, ShapeError
 from gradino.layouts import plain_format
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class Values:
         info = self._info()
         if info.requires_grad:
             raise GradinoError("numpy: the tensor requires grad; use tensor.detach().numpy()")
+        if info.device:
+            raise DeviceError(f"numpy: the tensor is on {self.device}; use tensor.cpu().numpy()")
         d = BY_CODE[info.dtype]
         if d.numpy is None:
             raise DTypeError(f"numpy: NumPy has no {d.name}; use tensor.float().numpy()")
@@ -159,21 +161,22 @@ class Values:
         memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
         """This tensor with another dtype: ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(tensor)``, each with
-        ``non_blocking`` and ``copy``, by name or after them. The only device is ``"cpu"``.
+        ``non_blocking`` and ``copy``, by name or after them. ``device`` is ``"cpu"``, ``"cuda"`` or ``"cuda:1"``; with
+        ``non_blocking`` the host does not wait for a copy from or to pinned memory.
         """
         flags = 0
         for arg in args:
             if isinstance(arg, tensor_type()):
-                dtype = arg.dtype
+                dtype, device = arg.dtype, arg.device
             elif isinstance(arg, bool):
-                copy, flags = arg if flags else copy, flags + 1
-            elif isinstance(arg, str) and arg.split(":")[0] in ("cpu", "cuda"):
+                copy, non_blocking, flags = arg if flags else copy, non_blocking if flags else arg, flags + 1
+            elif (isinstance(arg, str) and arg.split(":")[0] in ("cpu", "cuda")) or type(arg) is int:
                 device = arg
             elif arg is not None:
                 dtype = arg
-        devices.need_cpu("to", device)
         plain_format("to", memory_format)
         result = self if dtype is None else wrap(lib.gd_cast(self._h, dtypes.resolve(dtype).code))
+        result = devices.moved("to", result, device, bool(non_blocking))
         if result._h == self._h:
             return self.clone() if copy else self
         return result
@@ -225,6 +228,6 @@ class Values:
         return self.to(other.dtype)
 
     def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-        """This tensor."""
+        """This tensor on the CPU."""
         plain_format("cpu", memory_format)
-        return self
+        return devices.moved("cpu", self, "cpu")

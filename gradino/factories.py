@@ -14,7 +14,7 @@ from gradino._core import call, handle_of, sizes, wrap
 from gradino._lib import ffi, lib
 from gradino._random import integers, normals, uniforms
 from gradino.arena import borrow, step_arena
-from gradino.devices import need_cpu
+from gradino.devices import moved, placed
 from gradino.errors import DTypeError, InvalidValueError
 from gradino.tensor import Tensor
 
@@ -30,7 +30,6 @@ def _finish(t: Tensor, requires_grad: bool) -> Tensor:
 
 
 def _dtype(dtype: Any, device: Any) -> dtypes.dtype:
-    need_cpu("factory", device)
     return dtypes.get_default_dtype() if dtype is None else dtypes.resolve(dtype)
 
 
@@ -43,13 +42,14 @@ def _shape(name: str, shape: tuple[Any, ...], size: Any) -> list[int]:
     return sizes((size,), name)
 
 
+@placed
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor with a copy of ``data`` (numbers, nested lists, arrays, tensors).
 
     Python floats become float32, ints int64; NumPy arrays keep their dtype, small integers widen to int64.
     """
-    _dtype(None, device)
-    return Tensor(data, dtype=dtype, requires_grad=requires_grad)
+    made = Tensor(data, dtype=dtype)
+    return _finish(moved("tensor", made, device), requires_grad)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
@@ -73,6 +73,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     return result
 
 
+@placed
 def full(size: Any, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor filled with a number; its dtype follows the number unless given."""
     if dtype is None:
@@ -86,22 +87,26 @@ def _filled(shape: list[int], value: float, d: dtypes.dtype) -> Tensor:
     return wrap(lib.gd_full(len(shape), shape, d.code, as_float("full", value), whole_number("full", value, d)))
 
 
+@placed
 def zeros(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros."""
     return _finish(_filled(_shape("zeros", shape, size), 0, _dtype(dtype, device)), requires_grad)
 
 
+@placed
 def ones(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones."""
     return _finish(_filled(_shape("ones", shape, size), 1, _dtype(dtype, device)), requires_grad)
 
 
+@placed
 def empty(*shape: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor with undefined contents."""
     s = _shape("empty", shape, size)
     return _finish(wrap(lib.gd_empty(len(s), s, _dtype(dtype, device).code)), requires_grad)
 
 
+@placed
 def arange(
     start: float = 0, end: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -129,6 +134,7 @@ def _number(x: Any) -> Any:
     return x.item() if isinstance(x, (np.generic, Tensor)) else x
 
 
+@placed
 def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """``steps`` numbers from ``start`` to ``end``, both included."""
     steps, d = whole("linspace", "steps", steps), _dtype(dtype, device)
@@ -139,11 +145,13 @@ def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device:
     return Tensor(np.linspace(as_float("linspace", start), as_float("linspace", end), steps), dtype=d, requires_grad=requires_grad)
 
 
+@placed
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones on the diagonal of an (n, m) matrix."""
     return _finish(call("eye", lib.gd_eye, n, n if m is None else m, _dtype(dtype, device).code), requires_grad)
 
 
+@placed
 def rand(
     *shape: Any, size: Any = None, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -152,6 +160,7 @@ def rand(
     return _finish(uniforms("rand", s, _dtype(dtype, device), generator), requires_grad)
 
 
+@placed
 def randn(
     *shape: Any, size: Any = None, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -160,6 +169,7 @@ def randn(
     return _finish(normals("randn", s, _dtype(dtype, device), generator), requires_grad)
 
 
+@placed
 def randint(
     low: int = 0,
     high: Any = None,
@@ -175,10 +185,10 @@ def randint(
         low, high, size = 0, low, high
     shape = sizes(size if isinstance(size, (tuple, list)) else (size,), "randint")
     t = integers("randint", shape, generator, low, high)
-    _dtype(None, device)
     return _finish(t if dtype is None else t.to(dtype), requires_grad)
 
 
+@placed
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The numbers 0 to n - 1 in random order, int64.
 
@@ -186,7 +196,6 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = 
     >>> sorted(gd.randperm(4).tolist())
     [0, 1, 2, 3]
     """
-    _dtype(None, device)
     n = whole("randperm", "n", n)
     if n < 0:
         raise InvalidValueError(f"randperm: n is {n}, must be at least 0")
@@ -198,52 +207,53 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` itself if it is a tensor of that dtype, a tensor over the memory of an array, or a copy of anything else."""
-    _dtype(None, device)
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
+        return moved("as_tensor", data if dtype is None else data.to(dtype), device)
     if isinstance(data, np.ndarray) and data.dtype in dtypes.NUMPY:
-        return from_numpy(data) if dtype is None else from_numpy(data).to(dtype)
-    return Tensor(data, dtype=dtype)
+        return moved("as_tensor", from_numpy(data) if dtype is None else from_numpy(data).to(dtype), device)
+    return tensor(data, dtype=dtype, device=device)
 
 
-def _like(name: str, t: Tensor, dtype: Any) -> tuple[tuple[int, ...], dtypes.dtype]:
+def _like(name: str, t: Tensor, dtype: Any, device: Any) -> tuple[tuple[int, ...], dtypes.dtype, Any]:
     handle_of(name, t)
-    return t.shape, t.dtype if dtype is None else dtypes.resolve(dtype)
+    if device is None and (t.is_cuda or lib.gd_get_device()):
+        device = t.device
+    return t.shape, t.dtype if dtype is None else dtypes.resolve(dtype), device
 
 
 def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of another tensor's shape and dtype."""
-    shape, d = _like("zeros_like", input, dtype)
+    shape, d, device = _like("zeros_like", input, dtype, device)
     return zeros(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of another tensor's shape and dtype."""
-    shape, d = _like("ones_like", input, dtype)
+    shape, d, device = _like("ones_like", input, dtype, device)
     return ones(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Undefined contents in another tensor's shape and dtype."""
-    shape, d = _like("empty_like", input, dtype)
+    shape, d, device = _like("empty_like", input, dtype, device)
     return empty(shape, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def full_like(input: Tensor, fill_value: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A number in another tensor's shape and dtype."""
-    shape, d = _like("full_like", input, dtype)
+    shape, d, device = _like("full_like", input, dtype, device)
     return full(shape, fill_value, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def rand_like(input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform random numbers in another tensor's shape and dtype."""
-    shape, d = _like("rand_like", input, dtype)
+    shape, d, device = _like("rand_like", input, dtype, device)
     return rand(shape, generator=generator, dtype=d, device=device, requires_grad=requires_grad)
 
 
 def randn_like(input: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Normal random numbers in another tensor's shape and dtype."""
-    shape, d = _like("randn_like", input, dtype)
+    shape, d, device = _like("randn_like", input, dtype, device)
     return randn(shape, generator=generator, dtype=d, device=device, requires_grad=requires_grad)
 
 
@@ -258,11 +268,12 @@ def randint_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Random integers in [low, high) in another tensor's shape and dtype; ``randint_like(input, high)`` starts at 0."""
-    shape, d = _like("randint_like", input, dtype)
+    shape, d, device = _like("randint_like", input, dtype, device)
     low, high = (0, low) if high is None else (low, high)
     return randint(_number(low), _number(high), shape, generator=generator, dtype=d, device=device, requires_grad=requires_grad)
 
 
+@placed
 def logspace(
     start: float, end: float, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from gradino import factories
+from gradino import devices, factories
 from gradino.arena import step_arena
 from gradino.errors import DTypeError
 
@@ -18,7 +18,7 @@ class Generator:
     """Numbers that do not depend on ``gd.manual_seed`` nor on what else draws. For data loading; starts with seed 0."""
 
     def __init__(self, device: Any = "cpu") -> None:
-        factories._dtype(None, device)
+        self.device = devices.named(devices.number_of("Generator", device))
         self._seed = self._drawn = 0
 
     def manual_seed(self, seed: int) -> Generator:

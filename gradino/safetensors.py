@@ -104,8 +104,7 @@ def load_file(path: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Te
     """
     from gradino import devices
 
-    devices.need_cpu("load_file", device)
-    return read(the_path("load_file", path))[0]
+    return {name: devices.moved("load_file", t, device) for name, t in read(the_path("load_file", path))[0].items()}
 
 
 def metadata_of(path: str | os.PathLike[str]) -> dict[str, str]:

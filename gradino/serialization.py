@@ -49,9 +49,10 @@ def load(f: str | os.PathLike[str], map_location: Any = None, *, weights_only: b
     Raises:
         FileFormatError: if the file is damaged, or was written by a later version.
     """
-    devices.need_cpu("load", map_location)
     f = the_path("load", f)
     tensors, notes = safetensors.read(f)
+    if map_location is not None:
+        tensors = {name: devices.moved("load", t, map_location) for name, t in tensors.items()}
     if _STRUCTURE not in notes:
         return tensors
     version = notes.get(_VERSION, "")
@@ -102,7 +103,7 @@ def _nested(part: Any, tensors: dict[str, Tensor]) -> Any:
         if kind == _TENSOR:
             return tensors[content]
         if kind == _ARRAY:
-            return tensors[content].numpy()
+            return tensors[content].cpu().numpy()
         if kind == _TUPLE:
             return tuple(_nested(p, tensors) for p in content)
         if kind == _PAIRS:

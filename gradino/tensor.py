@@ -142,13 +142,14 @@ class Tensor(
 
     @property
     def device(self) -> devices.device:
-        """``device("cpu")``, which equals ``"cpu"``."""
-        return devices.CPU
+        """``device("cpu")``, which equals ``"cpu"``, or ``device("cuda:0")``."""
+        number = lib.gd_device_of(self._h)
+        return devices.CPU if number == 0 else devices.named(number) if number > 0 else raise_error()
 
     @property
     def is_cuda(self) -> bool:
-        """False: there is only the CPU."""
-        return False
+        """Whether it is on a CUDA device."""
+        return bool(lib.gd_device_of(self._h) > 0)
 
     @property
     def arena(self) -> Arena:
@@ -334,7 +335,7 @@ class Tensor(
         return self if handle == self._h else wrap(handle)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._array(), self.requires_grad, self.dtype)
+        return _rebuild, (self._array(), self.requires_grad, self.dtype, str(self.device))
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
         if not self.is_leaf:
@@ -359,8 +360,9 @@ def _wanted(inputs: Any) -> list[int]:
     return [handle_of("backward", t) for t in given]
 
 
-def _rebuild(array: np.ndarray[Any, Any], requires_grad: bool, dtype: Any = None) -> Tensor:
-    return Tensor(array, dtype, requires_grad)
+def _rebuild(array: np.ndarray[Any, Any], requires_grad: bool, dtype: Any = None, device: str = "cpu") -> Tensor:
+    made = devices.moved("tensor", Tensor(array, dtype), device)
+    return made.requires_grad_() if requires_grad else made
 
 
 _core.set_tensor_type(Tensor)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -44,9 +46,47 @@ def pytest_report_header() -> str:
     return f"gradino {gd.__version__}: kernel sets {isas}; in use: {config.get_isa()}; {gd.get_num_threads()} threads"
 
 
+# GRADINO_TEST_DEVICE=cuda runs the files of device_suite.txt on a device, or on the emulated CUDA part that GRADINO_CUDA_LIBRARY
+# names: all tensors are made there. With cuda-inputs only those are that a test makes by a function of `gd`: what an op makes
+# beside them must find its place by itself.
+DEVICE, _, _INPUTS = os.environ.get("GRADINO_TEST_DEVICE", "cpu").partition("-")
+AT_ONCE = "a device reports an index out of range when the host next waits for it"
+if DEVICE != "cpu":
+    _numpy, _from_numpy = gd.Tensor.numpy, gd.from_numpy
+
+    def _through_host(t: gd.Tensor) -> np.ndarray:
+        """Tests look at values by .numpy(), which is for the CPU only."""
+        return _numpy(t if t.requires_grad else t.cpu())
+
+    def _sent(array: np.ndarray) -> gd.Tensor:
+        return _from_numpy(array).to(DEVICE)
+
+    def _placed(function: Any) -> Any:
+        return lambda *args, **kwargs: function(*args, **({} if "device" in kwargs else {"device": DEVICE}), **kwargs)
+
+    def _init(self: gd.Tensor, *args: Any, **kwargs: Any) -> None:
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("gradino"):
+            return _first(self, *args, **kwargs)
+        with gd.device(DEVICE):
+            return _first(self, *args, **kwargs)
+
+    _first, gd.Tensor.__init__ = gd.Tensor.__init__, _init
+    gd.from_numpy, gd.Tensor.numpy = _sent, _through_host
+    for _name in ("arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "randperm", "tensor", "zeros"):
+        setattr(gd, _name, _placed(getattr(gd, _name)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if DEVICE != "cpu" and "out_of_range" in item.name:
+            item.add_marker(pytest.mark.skip(reason=AT_ONCE))
+
+
 @pytest.fixture(autouse=True)
 def clean_slate(request: pytest.FixtureRequest) -> Iterator[None]:
     """Same random numbers for each test, and everything it makes dies with it."""
+    if DEVICE != "cpu" and not _INPUTS:
+        gd.set_default_device(DEVICE)
     gd.manual_seed(SEED)
     random.seed(SEED)
     np.random.seed(SEED)

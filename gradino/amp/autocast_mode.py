@@ -21,6 +21,10 @@ def _check(device_type: str) -> None:
         raise DeviceError(f"autocast: device_type is {device_type!r}, must be one of {sorted(_DEFAULT)}")
 
 
+def _has(device_type: str) -> bool:
+    return device_type == "cpu" or (device_type == "cuda" and bool(lib.gd_cuda_device_count() > 0))
+
+
 class autocast(Mode):  # noqa: N801
     """Mixed precision within a ``with`` block or a decorated function.
 
@@ -30,7 +34,8 @@ class autocast(Mode):  # noqa: N801
     what the forward did.
 
     Args:
-        device_type: "cpu". "cuda" without such a device warns and changes nothing, as in PyTorch.
+        device_type: "cpu" or "cuda"; where there is such a device both mean ops on any. "cuda" without one warns and changes
+            nothing, as in PyTorch.
         dtype: bfloat16 (the default on CPUs) or float16.
         enabled: False switches an outer autocast off within.
         cache_enabled: whether the cast of a leaf that requires grad is kept until the outermost autocast ends.
@@ -48,7 +53,7 @@ class autocast(Mode):  # noqa: N801
         super().__init__()
         _check(device_type)
         wanted = _DEFAULT[device_type] if dtype is None else resolve(dtype)
-        if enabled and device_type == "cuda":
+        if enabled and device_type == "cuda" and not _has(device_type):
             warnings.warn("autocast: there is no CUDA device; autocast('cuda') changes nothing", RuntimeWarning, stacklevel=2)
             enabled = False
         if enabled and wanted not in (bfloat16, float16):
@@ -56,23 +61,23 @@ class autocast(Mode):  # noqa: N801
             enabled = False
         self.device, self.dtype, self.enabled = device_type, wanted, bool(enabled)
         # what is off for a device that there is not leaves the autocast of the one that there is alone
-        self._autocast = _CODE + (wanted.code if self.enabled else _OFF if device_type == "cpu" else _AS_IT_IS)
+        self._autocast = _CODE + (wanted.code if self.enabled else _OFF if _has(device_type) else _AS_IT_IS)
         self._cache = cache_enabled is None or bool(cache_enabled)
 
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:
     """Whether ops compute in mixed precision now."""
     _check(device_type)
-    return device_type == "cpu" and lib.gd_autocast_dtype() >= 0
+    return _has(device_type) and lib.gd_autocast_dtype() >= 0
 
 
 def get_autocast_dtype(device_type: str = "cpu") -> dtype:
     """What products compute in under autocast: of the one that is on, or the default."""
     _check(device_type)
-    now = lib.gd_autocast_dtype() if device_type == "cpu" else -1
+    now = lib.gd_autocast_dtype() if _has(device_type) else -1
     return BY_CODE[now] if now >= 0 else _DEFAULT[device_type]
 
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether there is a device of the kind for autocast to work on."""
-    return device_type == "cpu"
+    return _has(device_type)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from gradino._lib import lib
 from gradino.arena import step_arena
 from gradino.dtypes import float16
 from gradino.errors import DTypeError, GradinoError, InvalidValueError
@@ -53,7 +54,7 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        if enabled and str(device).partition(":")[0] == "cuda":
+        if enabled and str(device).partition(":")[0] == "cuda" and not lib.gd_cuda_device_count():
             warnings.warn(
                 "GradScaler: there is no CUDA device; the scaler does nothing. Write GradScaler('cpu')", RuntimeWarning, stacklevel=2
             )

@@ -133,16 +133,15 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     return _tensor("clone", input).clone(memory_format=memory_format)
 
 
+@devices.placed
 def scalar_tensor(s: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A number as a tensor without dimensions, of the default dtype unless given."""
-    devices.need_cpu("scalar_tensor", device)
     return Tensor(s, dtype=dtypes.get_default_dtype() if dtype is None else dtype, requires_grad=requires_grad)
 
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
     """``obj`` as a tensor: over its own memory where that is possible and ``copy`` is not True; ``copy=False`` raises where not."""
-    devices.need_cpu("asarray", device)
-    result = Tensor(obj, dtype=dtype) if copy else as_tensor(obj, dtype)
+    result = devices.moved("asarray", Tensor(obj, dtype=dtype) if copy else as_tensor(obj, dtype), device)
     if copy is False and result is not obj and not (isinstance(obj, np.ndarray) and result.data_ptr() == obj.ctypes.data):
         raise ValueError("asarray: a tensor over this memory is not possible: it needs a copy")
     return result.requires_grad_() if requires_grad and not result.requires_grad else result

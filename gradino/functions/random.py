@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradino import dtypes
+from gradino import devices, dtypes
 from gradino._arguments import as_float, flag, whole
 from gradino._core import sizes
 from gradino._random import exponentials, normals, uniforms
@@ -22,6 +22,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     return _tensor("bernoulli", input).bernoulli(p, generator=generator)
 
 
+@devices.placed
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -56,7 +57,8 @@ def normal(
         raise InvalidValueError(f"normal: std is {std}, must be at least 0")
     shape = broadcast_shapes(*(x.shape for x in given))
     deviation, middle = (x.detach() if isinstance(x, Tensor) else as_float("normal", x) for x in (std, mean))
-    return normals("normal", shape, given[0].dtype, generator) * deviation + middle
+    with devices.beside(given[0]):
+        return normals("normal", shape, given[0].dtype, generator) * deviation + middle
 
 
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
@@ -81,11 +83,13 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         ends = rows.cumsum(1)
         total = ends.narrow(1, places - 1, 1)
         last = (ends < total).sum(1, keepdim=True)  # the last place that can be drawn
-        drawn = uniforms("multinomial", (rows.shape[0], count), dtypes.float64, generator) * total
+        with devices.beside(rows):
+            drawn = uniforms("multinomial", (rows.shape[0], count), dtypes.float64, generator) * total
         found = searchsorted(ends, drawn, right=True).minimum(last)
     else:
         if (rows > 0).sum(1).amin().item() < count:
             raise InvalidValueError(f"multinomial: {count} samples without replacement, but fewer places have a probability above 0")
-        times = exponentials("multinomial", rows.shape, dtypes.float64, generator).clamp(min=1e-300)
+        with devices.beside(rows):
+            times = exponentials("multinomial", rows.shape, dtypes.float64, generator).clamp(min=1e-300)
         found = (rows / times).topk(count, 1).indices
     return found.reshape(count) if weights.ndim == 1 else found

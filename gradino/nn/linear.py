@@ -10,7 +10,6 @@ from gradino._arguments import whole
 from gradino._core import wrap
 from gradino._lib import lib
 from gradino.arena import step_arena
-from gradino.devices import need_cpu
 from gradino.errors import DTypeError, InvalidValueError
 from gradino.nn._checks import refuse_input
 from gradino.nn.module import Module
@@ -24,7 +23,6 @@ _NONE = lib.GD_ABSENT
 
 def parameter_dtype(dtype: Any, device: Any) -> dtypes.dtype:
     """The dtype of a layer's parameters from its ``dtype`` and ``device`` arguments."""
-    need_cpu("parameter", device)
     found = dtypes.resolve("float32" if dtype is None else dtype)
     if not found.is_floating_point:
         raise DTypeError(f"parameters must be floating point, not {found}")

@@ -10,7 +10,7 @@ from gradino import dtypes
 from gradino._construction import foreign_array
 from gradino._lib import check, lib
 from gradino.arena import step_arena
-from gradino.devices import need_cpu
+from gradino.devices import number_of, placed
 from gradino.errors import DTypeError, GradinoError
 from gradino.nn._hooks import Hooks
 from gradino.nn._state import IncompatibleKeys, change_dtype, extra_states
@@ -41,6 +41,12 @@ class Module(Hooks):
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
     _transient: set[str]  # names of buffers that are not saved
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        start: Any = cls.__dict__.get("__init__")
+        if cls.__module__.startswith("gradino.") and "device" in getattr(getattr(start, "__code__", None), "co_varnames", ()):
+            cls.__init__ = placed(start)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         self.__dict__.update(_parameters={}, _buffers={}, _modules={}, _transient=set(), training=True)
@@ -269,24 +275,26 @@ class Module(Hooks):
                 p.grad.detach().zero_()
 
     def to(self: M, *args: Any, **kwargs: Any) -> M:
-        """Convert all floating point parameters, their gradients and buffers to a dtype, in place.
+        """Convert all floating point parameters, their gradients and buffers to a dtype, move all to a device, in place.
 
-        Takes a dtype, the device ``"cpu"`` or a tensor to be like. Parameters stay the same objects, but
+        Takes a dtype, a device, both, or a tensor to be like. Parameters stay the same objects, but
         an optimizer made before holds on to the old memory and says so: make it afterwards.
         """
-        dtype = _target_dtype(args, kwargs)
-        if dtype is None:
-            return self
-        if not dtype.is_floating_point:
+        dtype, device = _target(args, kwargs)
+        if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"to: a module can only be converted to a floating point dtype, not {dtype}")
+        number = None if device is None else number_of("to", device)
         for p in self.parameters():
-            if p.dtype is not dtype:
-                p._become(dtype)
+            if (dtype is not None and p.dtype is not dtype) or (number is not None and lib.gd_device_of(p._h) != number):
+                p._become(dtype, device)
         for module in self.modules():
             for name, b in module._buffers.items():
-                if b is not None and b.dtype.is_floating_point and b.dtype is not dtype:
+                if b is None:
+                    continue
+                kind = dtype if dtype is not None and b.dtype.is_floating_point and b.dtype is not dtype else None
+                if kind is not None or (number is not None and lib.gd_device_of(b._h) != number):
                     with step_arena():
-                        module._buffers[name] = module.__dict__[name] = Buffer(b.to(dtype))
+                        module._buffers[name] = module.__dict__[name] = Buffer(b.to(dtype=kind, device=device))
         return self
 
     def float(self: M) -> M:
@@ -306,8 +314,12 @@ class Module(Hooks):
         return self.to(dtype="bfloat16")
 
     def cpu(self: M) -> M:
-        """This module."""
-        return self
+        """This module on the CPU."""
+        return self.to(device="cpu")
+
+    def cuda(self: M, device: Any = None) -> M:
+        """This module on a CUDA device, by default the current one."""
+        return self.to(device="cuda" if device is None else device)
 
     # ---- state --------------------------------------------------------------------------------------------
 
@@ -438,18 +450,17 @@ def _key_problems(keys: IncompatibleKeys, strict: bool) -> list[str]:
     return problems
 
 
-def _target_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dtypes.dtype | None:
-    """The dtype that the arguments of ``Module.to`` ask for; a device other than the CPU is refused."""
+def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtypes.dtype | None, Any]:
+    """The dtype and the device that the arguments of ``Module.to`` ask for."""
     unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "tensor"}
     if unknown:
         raise TypeError(f"to: unknown arguments {sorted(unknown)}")
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     for arg in (*args, kwargs.get("tensor")):
         if isinstance(arg, Tensor):
-            dtype = arg.dtype
-        elif isinstance(arg, str) and arg.split(":")[0] in ("cpu", "cuda"):
+            dtype, device = arg.dtype, arg.device
+        elif (isinstance(arg, str) and arg.split(":")[0] in ("cpu", "cuda")) or type(arg) is int:
             device = arg
         elif arg is not None and not isinstance(arg, bool):
             dtype = arg
-    need_cpu("to", device)
-    return None if dtype is None else dtypes.resolve(dtype)
+    return None if dtype is None else dtypes.resolve(dtype), device

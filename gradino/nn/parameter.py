@@ -68,13 +68,13 @@ class Parameter(Tensor):
         """Adam's second moment, or None."""
         return self._state(4)
 
-    def _become(self, dtype: Any) -> None:
+    def _become(self, dtype: Any, device: Any = None) -> None:
         """Convert value and gradient; this object then stands for the converted memory."""
         with step_arena():
-            handle = lib.gd_parameter(self.detach().to(dtype)._h, self.requires_grad) or raise_error()
+            handle = lib.gd_parameter(self.detach().to(dtype=dtype, device=device)._h, self.requires_grad) or raise_error()
             grad = self.grad
             if grad is not None:
-                check(lib.gd_set_grad(handle, grad.detach().to(dtype)._h))
+                check(lib.gd_set_grad(handle, grad.detach().to(dtype=dtype, device=device)._h))
         old, self._h = self._h, handle
         _calls.move(old, handle)
         check(lib.gd_parameter_free(old))
@@ -83,7 +83,7 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._array(), self.requires_grad, self.dtype)
+        return _rebuild, (self._array(), self.requires_grad, self.dtype, str(self.device))
 
     # as defaults: at the interpreter's end the module's names are gone before its last objects
     def __del__(self, _move: Any = _calls.move, _abandon: Any = lib.gd_parameter_abandon) -> None:
@@ -93,9 +93,9 @@ class Parameter(Tensor):
             _abandon(handle)  # a graph may still need its values
 
 
-def _rebuild(array: Any, requires_grad: bool, dtype: Any = None) -> Parameter:
+def _rebuild(array: Any, requires_grad: bool, dtype: Any = None, device: str = "cpu") -> Parameter:
     with step_arena():
-        return Parameter(Tensor(array, dtype), requires_grad)
+        return Parameter(Tensor(array, dtype).to(device), requires_grad)
 
 
 def Buffer(data: Any) -> Tensor:  # noqa: N802
