@@ -281,7 +281,7 @@ class Arranging:
         """The number of each element, in row-major order."""
         from gradino.factories import arange
 
-        return arange(self.numel()).reshape(self.shape)
+        return arange(self.numel(), device=self.device).reshape(self.shape)
 
     def _with(self: Tensor, src: Tensor, places: Tensor, name: str) -> Tensor:
         """A copy with ``src`` at the places of that shape."""

@@ -13,6 +13,7 @@ import numpy as np
 from gradino._arguments import shown
 from gradino._core import wrap
 from gradino._lib import check, lib, raise_error
+from gradino.devices import moved
 from gradino.dtypes import int64
 from gradino.errors import IndexStepError, IndexTypeError, OutOfRangeError, ShapeError
 
@@ -41,7 +42,7 @@ def set_(a: Tensor, index: Any, value: Any) -> None:
         return
     with no_grad(), scratch():
         if not isinstance(value, Tensor):
-            value = Tensor(value, dtype=a.dtype)
+            value = Tensor(value, dtype=a.dtype).to(a.device)
         if _is_mask(index) and index.shape == a.shape[: index.ndim] and value.numel() == 1:  # one pass, not row by row
             mask = index.reshape(*index.shape, *[1] * (a.ndim - index.ndim))
             check(lib.gd_copy_in(a._h, lib.gd_where(mask._h, lib.gd_cast(value.reshape(())._h, a.dtype.code), a._h)))
@@ -204,7 +205,7 @@ def _wrapped(index: Tensor, size: int) -> Tensor:
 
 
 def _pick(a: Tensor, picks: list[tuple[int, Tensor]]) -> Tensor:
-    a, dim, index = _merge(a, picks)
+    a, dim, index = _merge(a, [(at, moved("index", i, a.device)) for at, i in picks] if a.is_cuda else picks)
     shape = a.shape
     rows = wrap(lib.gd_index_select(a._h, dim, index.flatten()._h))
     return rows if index.ndim == 1 else rows.reshape(shape[:dim] + index.shape + shape[dim + 1 :])

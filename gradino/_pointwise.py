@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from gradino import devices
 from gradino._arguments import as_float, shown, whole
 from gradino._arithmetic import _operand
 from gradino._core import combine, tensor_type, unary, wrap
@@ -212,7 +213,8 @@ class Pointwise:
 
     def isreal(self: Tensor) -> Tensor:
         """True everywhere: there are no complex numbers."""
-        return wrap(lib.gd_full(self.ndim, self.shape, bool_.code, 1.0, 1))
+        with devices.beside(self):
+            return wrap(lib.gd_full(self.ndim, self.shape, bool_.code, 1.0, 1))
 
     def logit(self: Tensor, eps: float | None = None) -> Tensor:
         """``log(x / (1 - x))``; with ``eps`` x is limited to [eps, 1 - eps] first."""

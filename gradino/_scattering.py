@@ -57,7 +57,8 @@ def _scatter_into(name: str, a: Tensor, dim: Any, index: Any, src: Any, mode: in
 
 def full_like_index(a: Tensor, index: Tensor, value: Any, name: str) -> Tensor:
     """A number in the tensor's dtype, repeated in the shape of the index."""
-    number = wrap(lib.gd_full(0, [], a.dtype.code, as_float(name, value), whole_number(name, value, a.dtype)))
+    with devices.beside(a):
+        number = wrap(lib.gd_full(0, [], a.dtype.code, as_float(name, value), whole_number(name, value, a.dtype)))
     return number.expand(index.shape)
 
 
@@ -162,7 +163,7 @@ class Scattering:
         if isinstance(value, tensor_type()):
             if value.ndim:
                 raise ShapeError(f"index_fill: value has shape {value.shape}, must have no dimensions")
-            value = value.to(self.dtype).expand(places.shape)
+            value = value.to(self.device, self.dtype).expand(places.shape)
         return _scatter("index_fill", self, d, places, value, _SET)
 
     def index_reduce(self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:

@@ -18,13 +18,15 @@ __all__ = ["Shaping"]
 
 
 def _triangle(name: str, a: Tensor, diagonal: int, below: bool) -> Tensor:
+    from gradino.devices import beside
     from gradino.factories import arange
 
     if a.ndim < 2:
         raise ShapeError(f"{name}: shape {a.shape} has no matrices: at least two dimensions are needed")
     diagonal = whole(name, "diagonal", diagonal)
     rows, columns = a.shape[-2:]
-    offset = arange(columns) - arange(rows).unsqueeze(1)
+    with beside(a):
+        offset = arange(columns) - arange(rows).unsqueeze(1)
     return a.masked_fill(offset > diagonal if below else offset < diagonal, 0)
 
 

@@ -104,7 +104,8 @@ class Sorting:
         if not self.numel():
             from gradino.factories import full
 
-            return full((), float("nan"), dtype=self.dtype) if self.dtype.is_floating_point else full((), -(2**63), dtype=self.dtype)
+            nothing = float("nan") if self.dtype.is_floating_point else -(2**63)
+            return full((), nothing, dtype=self.dtype, device=self.device)
         found: Extremes = flat.nanmedian(0) if ignore_nan else flat.median(0)
         return found.values
 
@@ -117,7 +118,7 @@ class Sorting:
             return self.sort()
         ordered = self.sort(d)
         values = ordered.values
-        place = arange(n).reshape([n if k == d else 1 for k in range(self.ndim)]).expand(self.shape)
+        place = arange(n, device=self.device).reshape([n if k == d else 1 for k in range(self.ndim)]).expand(self.shape)
         same = values.narrow(d, 1, n - 1) == values.narrow(d, 0, n - 1)
         starts = place.narrow(d, 1, n - 1).masked_fill(same, 0)
         first = starts.cummax(d).values if n > 1 else starts

@@ -42,7 +42,7 @@ def _numeric(fn: Callable[..., Any], inputs: Sequence[Any], k: int, eps: float) 
             moved = base.copy().reshape(-1)
             moved[i] += sign * eps
             with step_arena(), no_grad():
-                args = [Tensor(moved.reshape(base.shape)) if j == k else x for j, x in enumerate(inputs)]
+                args = [Tensor(moved.reshape(base.shape)).to(inputs[k].device) if j == k else x for j, x in enumerate(inputs)]
                 sides.append([t._array().reshape(-1) for t in _outputs(fn(*args))])
         columns.append([(a - b) / (2 * eps) for a, b in zip(*sides, strict=True)])
     if not columns:
@@ -81,7 +81,13 @@ def gradcheck(
                 seed[row] = 1
                 grads: Sequence[Tensor | None] = [None] * len(checked)
                 if out.requires_grad:  # else it is claimed to be constant, which differences may confirm
-                    grads = grad(out, [args[k] for k in checked], Tensor(seed.reshape(out.shape)), retain_graph=True, allow_unused=True)
+                    grads = grad(
+                        out,
+                        [args[k] for k in checked],
+                        Tensor(seed.reshape(out.shape)).to(out.device),
+                        retain_graph=True,
+                        allow_unused=True,
+                    )
                 for k, g in zip(checked, grads, strict=True):
                     analytic = np.zeros(args[k].numel()) if g is None else g._array().reshape(-1)
                     expected = numeric[k][o][:, row]
@@ -125,7 +131,7 @@ def gradgradcheck(
         if grad_outputs is None:  # uneven, so that what sums to nothing does not hide
             rng = np.random.default_rng(0)
             with no_grad():
-                grad_outputs = [Tensor(rng.standard_normal(t.shape), dtype=t.dtype) for t in _outputs(fn(*args))]
+                grad_outputs = [Tensor(rng.standard_normal(t.shape), dtype=t.dtype).to(t.device) for t in _outputs(fn(*args))]
         seeds = [g.detach().requires_grad_() for g in ([grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs)]
         moved = {*checked, *range(len(args), len(args) + len(seeds))}
         return gradcheck(first, [*args, *seeds], eps, atol, rtol, raise_exception)

@@ -73,7 +73,7 @@ def interleaved_index(repeats: Tensor, output_size: int | None = None) -> Tensor
     total = int(ends[-1].item()) if repeats.numel() else 0
     if output_size is not None and output_size != total:
         raise InvalidValueError(f"repeat_interleave: output_size is {output_size}, but repeats add up to {total}")
-    return searchsorted(ends, arange(total), right=True)
+    return searchsorted(ends, arange(total, device=ends.device), right=True)
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:

@@ -83,7 +83,7 @@ def quantile_of(name: str, a: Tensor, q: Any, dim: int | None, keepdim: bool, in
         raise InvalidValueError(f"{name}: interpolation is {shown(interpolation)}, must be one of {', '.join(_INTERPOLATIONS)}")
     if a.dtype not in (float32, float64):
         raise DTypeError(f"{name}: input must be float32 or float64, is {a.dtype}")
-    shares = q if isinstance(q, Tensor) else Tensor(as_float(name, q), dtype=a.dtype)
+    shares = q if isinstance(q, Tensor) else Tensor(as_float(name, q), dtype=a.dtype).to(a.device)
     if shares.ndim > 1 or shares.dtype is not a.dtype:
         raise DTypeError(f"{name}: q must be a number, or a vector of the input's dtype")
     if shares.numel() and not (shares.amin().item() >= 0 and shares.amax().item() <= 1):
@@ -119,14 +119,14 @@ def quantile_of(name: str, a: Tensor, q: Any, dim: int | None, keepdim: bool, in
 
 def _counted(ends: Tensor, n: int) -> Tensor:
     """Lengths of the runs that start at ``ends``, of n entries."""
-    return cat([ends, Tensor([n], dtype=int64)]).diff()
+    return cat([ends, Tensor([n], dtype=int64).to(ends.device)]).diff()
 
 
 def _runs(differs: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """Where runs start, and the number of the run of each of n entries, from whether entries 1.. differ from those before."""
     from gradino.factories import ones
 
-    starts = cat([ones(min(n, 1), dtype=bool_), differs])
+    starts = cat([ones(min(n, 1), dtype=bool_, device=differs.device), differs])
     return starts.nonzero().reshape(-1), starts.to(int64).cumsum(0) - 1
 
 
@@ -151,7 +151,9 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
         d = dimension("unique_consecutive", a.ndim, dim)
         rows = a.movedim(d, 0)
         n = rows.shape[0]
-        starts, inverse = _runs((rows[1:] != rows[:-1]).reshape(n - 1, -1).any(1) if n > 1 and rows.numel() else Tensor([], dtype=bool_), n)
+        starts, inverse = _runs(
+            (rows[1:] != rows[:-1]).reshape(n - 1, -1).any(1) if n > 1 and rows.numel() else rows.new_zeros(0, dtype=bool_), n
+        )
         values = a.index_select(d, starts)
     return _results(values, inverse if return_inverse else None, _counted(starts, n) if return_counts else None)
 
@@ -173,11 +175,11 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
         rows = a.movedim(d, 0)
         n = rows.shape[0]
         flat = rows.reshape(n, -1) if rows.numel() else rows.reshape(n, 0)
-        places = Tensor(range(n), dtype=int64) if n else Tensor([], dtype=int64)
+        places = Tensor(range(n) if n else [], dtype=int64).to(a.device)
         for column in reversed(range(flat.shape[1])):  # the first one counts most
             places = places.index_select(0, flat.select(1, column).index_select(0, places).argsort(stable=True))
         ordered = flat.index_select(0, places)
-        differs = (ordered[1:] != ordered[:-1]).any(1) if n else Tensor([], dtype=bool_)
+        differs = (ordered[1:] != ordered[:-1]).any(1) if n else Tensor([], dtype=bool_).to(a.device)
     starts, run_of = _runs(differs, n)
     inverse = run_of.scatter(0, places, run_of) if return_inverse and n else run_of
     first = places.index_select(0, starts)
@@ -265,7 +267,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise InvalidValueError(f"histc: the range [{low}, {high}] must be finite, its end not below its start")
     inside = a[(a >= low).logical_and(a <= high)]
     at = ((inside - low) * count / (high - low)).to(int64).clamp(0, count - 1)
-    return zeros(count, dtype=a.dtype).scatter_add(0, at, inside * 0 + 1)
+    return zeros(count, dtype=a.dtype, device=a.device).scatter_add(0, at, inside * 0 + 1)
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
@@ -286,6 +288,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         largest = int(index.amax().item()) + 1
         n = largest if largest > n else n
     if weights is None:
-        return zeros(n, dtype=int64).scatter_add(0, index, ones(a.numel(), dtype=int64))
+        return zeros(n, dtype=int64, device=a.device).scatter_add(0, index, ones(a.numel(), dtype=int64, device=a.device))
     sums = weights.detach() if weights.dtype is float32 else weights.detach().to(float64)
-    return zeros(n, dtype=sums.dtype).scatter_add(0, index, sums)
+    return zeros(n, dtype=sums.dtype, device=sums.device).scatter_add(0, index, sums)

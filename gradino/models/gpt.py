@@ -171,13 +171,13 @@ class GPT(nn.Module):
         """
         past = cache.length if cache is not None else 0
         steps = self._check(ids, past, cache, attention_mask)
-        positions = arange(past, past + steps)
+        positions = arange(past, past + steps, device=ids.device)
         mask, causal = None, past == 0
         if attention_mask is not None:
             positions = (attention_mask.long().cumsum(1) - 1).clamp(min=0)[:, past:]
-            mask, causal = _causal(steps, past) & attention_mask.unsqueeze(1).unsqueeze(1), False
+            mask, causal = _causal(steps, past, ids.device) & attention_mask.unsqueeze(1).unsqueeze(1), False
         elif past and steps > 1:
-            mask = _causal(steps, past)
+            mask = _causal(steps, past, ids.device)
         x = self.transformer["drop"](self.transformer["wte"](ids) + self.transformer["wpe"](positions))
         for layer, block in enumerate(self.transformer["h"]):
             x = block(x, mask, causal, cache, layer)
@@ -246,8 +246,8 @@ class GPT(nn.Module):
         batch, start = ids.shape
         training = self.training
         with step_arena():
-            tokens = zeros((batch, start + max_new_tokens), dtype=int64).keep()
-            mask = ones((batch, start + max_new_tokens), dtype=bool_).keep()
+            tokens = zeros((batch, start + max_new_tokens), dtype=int64, device=ids.device).keep()
+            mask = ones((batch, start + max_new_tokens), dtype=bool_, device=ids.device).keep()
             tokens[:, :start] = ids
             if attention_mask is not None:
                 mask[:, :start] = attention_mask
@@ -285,9 +285,9 @@ class GPT(nn.Module):
         return sum(p.numel() for p in self.parameters()) - positions
 
 
-def _causal(steps: int, past: int) -> Tensor:
+def _causal(steps: int, past: int, where: Any) -> Tensor:
     """bool (steps, past + steps): token i of the new ones sees all before and itself."""
-    return ones((steps, past + steps), dtype=bool_).tril(past)
+    return ones((steps, past + steps), dtype=bool_, device=where).tril(past)
 
 
 def _initialise(module: nn.Module) -> None:

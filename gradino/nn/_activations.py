@@ -255,7 +255,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     index = largest[1] if isinstance(largest, tuple) else largest.indices
     places = [1] * soft.ndim
     places[dim] = soft.shape[dim]
-    one: Tensor = (arange(soft.shape[dim]).reshape(places) == index).to(soft.dtype)
+    one: Tensor = (arange(soft.shape[dim], device=soft.device).reshape(places) == index).to(soft.dtype)
     return one - soft.detach() + soft
 
 

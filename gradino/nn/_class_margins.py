@@ -46,7 +46,7 @@ def multi_margin_loss(
         if weight.ndim != 1 or weight.shape[0] != classes:
             raise ShapeError(f"multi_margin_loss: weight has shape {tuple(weight.shape)}, must be ({classes},)")
         gap = gap * weight[t].reshape(-1, 1)
-    others = arange(classes).reshape(1, -1) != column
+    others = arange(classes, device=column.device).reshape(1, -1) != column
     loss = where(others, gap, zeros_like(gap)).sum(1) / classes
     return reduced(loss[0] if single else loss, how)
 
@@ -61,11 +61,11 @@ def multilabel_margin_loss(
     how = reduction_of("multilabel_margin_loss", size_average, reduce, reduction)
     x, t, single = _rows("multilabel_margin_loss", input, target, labels=True)
     rows, classes = x.shape
-    place = arange(classes)
+    place = arange(classes, device=x.device)
     until = place.reshape(1, -1) <= place.reshape(-1, 1)
     listed = ~((t < 0).reshape(rows, 1, classes) & until).any(2)  # before the first -1
     labels = where(listed, t, zeros_like(t))
-    hits = (labels.reshape(rows, classes, 1) == arange(classes)) & listed.reshape(rows, classes, 1)
+    hits = (labels.reshape(rows, classes, 1) == arange(classes, device=labels.device)) & listed.reshape(rows, classes, 1)
     others = ~hits.any(1)  # (N, C): no label
     gap = (1 - x.gather(1, labels).reshape(rows, classes, 1) + x.reshape(rows, 1, classes)).clamp(min=0)
     counts = listed.reshape(rows, classes, 1) & others.reshape(rows, 1, classes)

@@ -20,7 +20,7 @@ _SATURATED = -1.7580993408473766  # selu(-inf)
 
 def _mask(input: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     """0 with probability p, else 1 / (1 - p); 0 everywhere for p = 1."""
-    return wrap(lib.gd_dropout(ones(shape, dtype=input.dtype)._h, p, True))
+    return wrap(lib.gd_dropout(ones(shape, dtype=input.dtype, device=input.device)._h, p, True))
 
 
 def _channels(name: str, input: Tensor, batched: bool) -> tuple[int, ...]:

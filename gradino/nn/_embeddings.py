@@ -54,8 +54,8 @@ def _table(name: str, input: Tensor, weight: Tensor, max_norm: float | None, nor
 def _shorten(name: str, input: Tensor, table: Tensor, max_norm: float, norm_type: float) -> None:
     """Rows that are looked up get norms of at most max_norm, as PyTorch scales them."""
     length = norm(table, float(norm_type), -1, True)
-    factor = where(length > max_norm, max_norm / (length + 1e-7), ones(length.shape, dtype=length.dtype))
-    used = zeros(table.shape[0], 1, dtype=table.dtype)
+    factor = where(length > max_norm, max_norm / (length + 1e-7), ones(length.shape, dtype=length.dtype, device=length.device))
+    used = zeros(table.shape[0], 1, dtype=table.dtype, device=table.device)
     used[input.flatten()] = 1
     table.copy_(where(used > 0, table * factor, table))
 
@@ -64,7 +64,7 @@ def _counted(rows: Tensor, input: Tensor, weight: Tensor) -> Tensor:
     """The rows, with gradients divided by how often their index occurs."""
     index = input.flatten()
     with no_grad():
-        counts = _sum_rows(ones(index.shape[0], 1, dtype=weight.dtype), index, weight.shape[0])
+        counts = _sum_rows(ones(index.shape[0], 1, dtype=weight.dtype, device=weight.device), index, weight.shape[0])
     share = 1 / wrap(lib.gd_index_select(counts._h, 0, index._h))
     scaled = rows * share
     return rows.detach() + (scaled - scaled.detach())
@@ -137,16 +137,16 @@ def embedding_bag(
         raise ShapeError(f"embedding_bag: per_sample_weights have shape {tuple(per_sample_weights.shape)}, indices {tuple(input.shape)}")
     starts, bags = _bags(input, offsets, include_last_offset)
     index = input.flatten()
-    bag = (arange(index.shape[0]).unsqueeze(1) >= starts).sum(1) - 1 if bags else zeros(0, dtype="int64")
+    bag = (arange(index.shape[0], device=index.device).unsqueeze(1) >= starts).sum(1) - 1 if bags else index.new_zeros(0)
     skipped = row_number("embedding_bag", padding_idx, weight.shape[0])
     rows = _rows("embedding_bag", input, weight)
     if scale_grad_by_freq and input.numel():
         rows = _counted(rows, input, weight)
-    counts = ones(index.shape[0], 1, dtype=weight.dtype)
+    counts = ones(index.shape[0], 1, dtype=weight.dtype, device=weight.device)
     if skipped is not None:
         padded = (index == skipped).unsqueeze(1)
-        counts = where(padded, zeros(1, dtype=weight.dtype), counts)
-        rows = where(padded, zeros(1, dtype=weight.dtype), rows)
+        counts = where(padded, zeros(1, dtype=weight.dtype, device=weight.device), counts)
+        rows = where(padded, zeros(1, dtype=weight.dtype, device=weight.device), rows)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.flatten().unsqueeze(1)
     if mode == "max":
@@ -158,7 +158,7 @@ def embedding_bag(
 def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, int]:
     """Where each bag begins, and how many there are."""
     if offsets is None:
-        return arange(input.shape[0]) * input.shape[1], input.shape[0]
+        return arange(input.shape[0], device=input.device) * input.shape[1], input.shape[0]
     if offsets.ndim != 1:
         raise ShapeError(f"embedding_bag: offsets have shape {tuple(offsets.shape)}, must be (B,)")
     places: list[Any] = offsets.tolist()

@@ -45,7 +45,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Any, att
 def _added(mask: Tensor, like: Tensor, name: str) -> Tensor:
     """A mask as numbers to add to the scores; in a bool one True hides."""
     if mask.dtype.name == "bool":
-        return zeros(mask.shape, dtype=like.dtype).masked_fill(mask, -math.inf)
+        return zeros(mask.shape, dtype=like.dtype, device=like.device).masked_fill(mask, -math.inf)
     if not mask.dtype.is_floating_point:
         raise DTypeError(f"{_NAME}: {name} is {mask.dtype}, must be bool (True: hidden) or floating point (added to the scores)")
     return mask.to(like.dtype)
@@ -161,7 +161,7 @@ def multi_head_attention_forward(
     if bias_k is not None and bias_v is not None:
         k, v = (cat([t, b.expand(1, batch, width)]) for t, b in ((k, bias_k), (v, bias_v)))
     if add_zero_attn:
-        k, v = (cat([t, zeros(1, batch, width, dtype=t.dtype)]) for t in (k, v))
+        k, v = (cat([t, zeros(1, batch, width, dtype=t.dtype, device=t.device)]) for t in (k, v))
     q, k, v = (t.reshape(t.shape[0], batch, num_heads, width // num_heads).permute(1, 2, 0, 3) for t in (q, k, v))
     if attn_mask is not None and attn_mask.ndim == 3:
         attn_mask = attn_mask.view(batch, num_heads, rows, keys)

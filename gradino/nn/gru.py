@@ -63,7 +63,7 @@ class _OneState(Recurrent):
                 x = F.dropout(x, self.dropout)
             outputs = []
             for d, names in enumerate(per_layer):
-                h0 = zeros(batch, self.hidden_size, dtype=input.dtype) if hx is None else hx[layer * directions + d]
+                h0 = zeros(batch, self.hidden_size, dtype=input.dtype, device=input.device) if hx is None else hx[layer * directions + d]
                 y, h = self._run(x, h0, names, real, d == 1)
                 outputs.append(y)
                 finals.append(h)
@@ -78,7 +78,7 @@ class _OneState(Recurrent):
         for n in lengths.tolist():
             if not 0 <= n <= steps:
                 raise InvalidValueError(f"{type(self).__name__}: length {n} is impossible: the input has {steps} steps")
-        return (arange(steps).unsqueeze(1) < lengths.unsqueeze(0)).unsqueeze(2)
+        return (arange(steps, device=lengths.device).unsqueeze(1) < lengths.unsqueeze(0)).unsqueeze(2)
 
     def _run(self, x: Tensor, h: Tensor, names: tuple[str, ...], real: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
         """One layer in one direction: all outputs and the final state."""
@@ -88,10 +88,10 @@ class _OneState(Recurrent):
         steps = x.shape[dim]
         if real is not None:  # what stands past a length may be anything
             mask = real.transpose(0, 1) if self.batch_first else real
-            x = functions.where(mask, x, zeros((), dtype=x.dtype))
+            x = functions.where(mask, x, zeros((), dtype=x.dtype, device=x.device))
         products = F.linear(x, w_ih, b_ih)
         outputs: list[Any] = [None] * steps
-        nothing = None if real is None else zeros((), dtype=h.dtype)
+        nothing = None if real is None else zeros((), dtype=h.dtype, device=h.device)
         for t in reversed(range(steps)) if reverse else range(steps):
             new = self._step(products.select(dim, t), F.linear(h, w_hh, b_hh), h)
             if real is None:
@@ -100,7 +100,7 @@ class _OneState(Recurrent):
                 outputs[t] = functions.where(real[t], new, nothing)
                 h = functions.where(real[t], new, h)
         if not steps:
-            return zeros(*x.shape[:2], self.hidden_size, dtype=x.dtype), h
+            return zeros(*x.shape[:2], self.hidden_size, dtype=x.dtype, device=x.device), h
         return functions.stack(outputs, dim), h
 
 
@@ -195,7 +195,7 @@ class _Cell(RecurrentCell):
         if input.ndim != 2 or input.shape[1] != self.input_size:
             raise ShapeError(f"{title}: input has shape {tuple(input.shape)}, must be (B, {self.input_size})")
         want = (input.shape[0], self.hidden_size)
-        h = zeros(*want, dtype=input.dtype) if hx is None else hx
+        h = zeros(*want, dtype=input.dtype, device=input.device) if hx is None else hx
         if tuple(h.shape) != want:
             raise ShapeError(f"{title}: hx has shape {tuple(h.shape)}, must be {want}")
         return self._step(F.linear(input, self.weight_ih, self.bias_ih), F.linear(h, self.weight_hh, self.bias_hh), h)

@@ -99,7 +99,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     if not low < high:
         raise InvalidValueError(f"trunc_normal_: [{a}, {b}] is too far from the mean {mean} for a standard deviation of {std}")
     with no_grad(), step_arena():
-        share = factories.rand(tensor.numel(), dtype="float64").numpy() * (high - low) + low
+        share = factories.rand(tensor.numel(), dtype="float64", device="cpu").numpy() * (high - low) + low
         share = share.clip(np.nextafter(0, 1), np.nextafter(1, 0))  # the inverse has its infinities at 0 and 1
         values = np.fromiter(map(normal.inv_cdf, share.tolist()), np.float64, share.size) * std + mean
         return _written(tensor, values.clip(a, b).reshape(tensor.shape))
@@ -109,7 +109,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix, for a tensor of two dimensions."""
     _need_rank("eye_", tensor, (2,))
     with step_arena():
-        return _written(tensor, factories.eye(*tensor.shape, dtype=tensor.dtype))
+        return _written(tensor, factories.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
@@ -185,7 +185,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         return tensor
     rows = tensor.shape[0]
     with no_grad(), step_arena():
-        noise = factories.randn(rows, tensor.numel() // rows, dtype="float64").numpy()
+        noise = factories.randn(rows, tensor.numel() // rows, dtype="float64", device="cpu").numpy()
         wide = noise.shape[0] < noise.shape[1]
         q, r = np.linalg.qr(noise.T if wide else noise)
         q *= np.where(np.diag(r) < 0, -1.0, 1.0)  # makes the draw uniform over orthogonal matrices

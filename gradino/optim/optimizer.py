@@ -260,7 +260,7 @@ class Optimizer:
 
     def _restore(self, p: Tensor, entry: dict[str, Any]) -> None:
         if self._KIND is None:
-            self._own_state[p] = {k: Buffer(foreign_array(v)) if hasattr(v, "shape") else v for k, v in entry.items()}
+            self._own_state[p] = {k: _beside(p, foreign_array(v)) if hasattr(v, "shape") else v for k, v in entry.items()}
             return
         moments = {region: entry[name] for name, region in self._STATES if entry.get(name) is not None}
         step = int(entry.get("step", 1 if moments else 0))  # PyTorch's SGD does not count
@@ -295,3 +295,9 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {k}: {v}" for k, v in sorted(group.items()) if k not in ("params", "param_names")]
         return "\n".join([*lines, ")"])
+
+
+def _beside(p: Tensor, value: Any) -> Tensor:
+    """State of a parameter, on its device."""
+    with step_arena():
+        return Buffer(Tensor(value).to(p.device))
