@@ -21,6 +21,7 @@ from gradino import special as special
 from gradino._core import Size
 from gradino._display import set_printoptions
 from gradino._environment import *  # noqa: F403
+from gradino._interop import from_cupy
 from gradino._version import __version__ as __version__
 from gradino.arena import Arena, ArenaStats, active_arena, memory_stats, permanent_arena, step_arena
 from gradino.config import get_num_threads, set_num_threads, show_config
@@ -105,7 +106,7 @@ __all__ = [
     "set_num_threads", "show_config", "step_arena",
 ]  # fmt: skip
 __all__ += [
-    "Size", "can_cast", "channels_last", "channels_last_3d", "contiguous_format", "get_default_device",
+    "Size", "can_cast", "channels_last", "channels_last_3d", "contiguous_format", "from_cupy", "get_default_device",
     "get_default_dtype", "layout", "memory_format",
     "preserve_format",
     "set_default_device", "set_default_dtype", "set_printoptions", "special", "strided",

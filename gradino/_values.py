@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradino import devices, dtypes
+from gradino import _interop, devices, dtypes
 from gradino._core import handle_of, tensor_type, wrap
 from gradino._lib import check, ffi, lib, raise_error
 from gradino.arena import owner_of, step_arena
@@ -112,12 +112,24 @@ class Values:
 
     def __dlpack__(self: Tensor, **how: Any) -> Any:
         """The memory as a capsule, for ``torch.as_tensor`` and the like; it stays valid after the arena is reset."""
+        if self.is_cuda:
+            raise DeviceError("__dlpack__: capsules are made of the CPU's memory only; use tensor.cupy(), or __cuda_array_interface__")
         array = self.numpy()
         return (array if array.flags.writeable else array.copy()).__dlpack__(**how)
 
     def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-        """(1, 0): the CPU."""
-        return 1, 0
+        """(1, 0): the CPU; (2, 1): cuda:1."""
+        device = lib.gd_device_of(self._h)
+        return (2, device - 1) if device > 0 else (1, 0)
+
+    @property
+    def __cuda_array_interface__(self: Tensor) -> dict[str, Any]:
+        """For CuPy, Numba and the like; only tensors on a CUDA device have it."""
+        return _interop.interface_of(self)
+
+    def cupy(self: Tensor) -> Any:
+        """A CuPy array over the same memory, of a tensor on a CUDA device; it stays valid after the arena is reset."""
+        return _interop.to_cupy(self)
 
     def _number(self: Tensor) -> Any:
         if self.numel() != 1:

@@ -134,3 +134,19 @@ def test_index_out_of_range_is_reported_when_the_host_waits() -> None:
     with pytest.raises(IndexError, match=r"index 7 .*\[0, 3\)"):
         table.index_select(0, gd.Tensor([0, 7]).to("cuda")).tolist()
     assert table.sum().item() == 6.0
+
+
+def test_memory_is_shared_by_cuda_array_interface() -> None:
+    class Array:  # stands in for CuPy's
+        def __init__(self, t: gd.Tensor) -> None:
+            self.__cuda_array_interface__ = t.__cuda_array_interface__
+
+    x = gd.arange(6, dtype="float32", device="cuda").reshape(2, 3)
+    about = x.t().__cuda_array_interface__
+    assert about["version"] == 3 and about["shape"] == (3, 2) and about["strides"] == (4, 12) and about["stream"]
+    y = gd.from_cupy(Array(x.t()))
+    x.mul_(2)
+    assert y.device == "cuda:0" and y.tolist() == [[0.0, 6.0], [2.0, 8.0], [4.0, 10.0]]
+    assert not hasattr(x.cpu(), "__cuda_array_interface__") and x.__dlpack_device__() == (2, 0)
+    with pytest.raises(gd.DeviceError, match=r"CuPy|CPU"):
+        gd.Tensor([1.0]).to("cpu").cupy()
