@@ -108,7 +108,7 @@ CURVE(elu_bwd, 2, ELU_FIELDS, ELU_MAKING,
 #define ENDS_FIELDS T low; T high
 #define ENDS_MAKING low = (T)at.f[0]; high = (T)at.f[1]
 CURVE(hardtanh, 1, ENDS_FIELDS, ENDS_MAKING, return x < low ? low : x > high ? high : x)
-CURVE(hardtanh_bwd, 2, ENDS_FIELDS, ENDS_MAKING, return (y <= low) | (y >= high) ? 0 : x)
+CURVE(hardtanh_bwd, 2, ENDS_FIELDS, ENDS_MAKING, return ((y <= low) | (y >= high)) ? 0 : x)
 
 /* ---- Clamp: NaN elements pass, a NaN bound is absent, the upper bound wins ------------------------------------------ */
 
@@ -134,4 +134,4 @@ template <class T> static void bounds(const gd_attr &at, T *low, T *high) {
 GD_FUNCTOR_1(clamp_of, T, T, ENDS_FIELDS, (bounds(at, &low, &high)), const T raised = x < low ? low : x; return raised > high ? high : raised)
 GD_KERNEL_ALL(clamp, GD_EW_EACH)
 /* (g, x): the bounds themselves pass the gradient, NaN does not. */
-CURVE(clamp_bwd, 2, ENDS_FIELDS, (bounds(at, &low, &high)), return (y >= low) & (y <= high) ? x : 0)
+CURVE(clamp_bwd, 2, ENDS_FIELDS, (bounds(at, &low, &high)), return ((y >= low) & (y <= high)) ? x : 0)
