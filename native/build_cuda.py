@@ -96,7 +96,7 @@ def cuda_sources() -> list[Path]:
 
 # ---- For the CPU ------------------------------------------------------------------------------------------------------
 
-CPP_WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+CPP_WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]  # "unroll"
 CPP_FLAGS = "-std=c++17 -O2 -g -fPIC -pthread -fvisibility=hidden -fno-exceptions -ffp-contract=off -fno-math-errno".split()
 
 

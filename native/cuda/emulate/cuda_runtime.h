@@ -232,6 +232,12 @@ void copy_later(int32_t to, const void *from, int bytes); /* from NULL: zeros */
 void commit_copies();
 void await_copies(int most);
 
+/* ---- Tensor cores, for mma.cuh -------------------------------------------------------------------------------------------- */
+
+void multiply_halves(bool bf16, float *d, const uint32_t *a, const uint32_t *b);
+void multiply_tf32(float *d, const uint32_t *a, const uint32_t *b);
+void load_matrices(bool turned, uint32_t *r, int32_t at);
+
 } // namespace gd_emulate
 
 #define threadIdx (gd_emulate::now.thread)
