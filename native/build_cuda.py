@@ -22,7 +22,7 @@ from pathlib import Path
 from build import NATIVE, ROOT, BuildError, exported, is_current, locked, processors
 
 CUDA = NATIVE / "cuda"
-EMULATED = "libgradino_cuda_emulated.so"
+EMULATED, LIBRARY = "libgradino_cuda_emulated.so", "libgradino_cuda.so"
 EXPORTS = f"-Wl,--version-script={CUDA / 'exports.map'}"
 INCLUDES = ["-Inative/cuda", "-Inative"]
 

@@ -11,16 +11,15 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from building import NATIVE, PROGRAMS, ROOT, build, check, clean_environment, run
+from building import PROGRAMS, ROOT, build, check, clean_environment, run
+from tracing import FLAGS, recorded_calls, tracing_library
 
 TARGET = "aarch64-linux-gnu"
 CC, EMULATOR = f"{TARGET}-gcc", "qemu-aarch64"
 MISSING = [tool for tool in (CC, EMULATOR, "gcc") if shutil.which(tool) is None]
-FLAGS = ["-std=gnu11", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", f"-I{NATIVE}"]
 
 pytestmark = [
     pytest.mark.skipif("GRADINO_TEST_AARCH64" not in os.environ, reason="takes a cross compiler and minutes: `make test-aarch64` runs it"),
@@ -58,28 +57,13 @@ def emulated(program: Path, *words: object, timeout: float = 600, **environment:
 @pytest.fixture(scope="module")
 def tracing() -> Path:
     """The folder of a library for this machine, with the kernels that aarch64 has, that writes down its calls."""
-    options = build.Options(cc="gcc", no_x86=True)
-    built = build.build_library(options, linking=False)
-    compiler, folder = build.find_compiler("gcc"), ROOT / "build" / "trace"
-    folder.mkdir(parents=True, exist_ok=True)
-    objects = [path for path in built.objects if path.name != "record.o"]
-    flags = build.compile_flags(compiler, options)
-    traced = folder / "trace.o"
-    check([*compiler.command, "-c", PROGRAMS / "trace.c", *flags, f"-I{NATIVE}", "-o", traced], cwd=ROOT)
-    check([*compiler.command, *objects, traced, *build.link_flags(compiler, options), "-o", folder / build.LIBRARY])
-    return folder
+    return tracing_library().parent
 
 
 @pytest.fixture(scope="module")
-def trace(tracing: Path) -> tuple[Path, Path]:
+def trace() -> tuple[Path, Path]:
     """The calls of all op specs, and how far results may be from those."""
-    calls, tolerances = tracing / "calls.bin", tracing / "tolerances.txt"
-    environment = clean_environment(LD_LIBRARY_PATH=str(tracing), GRADINO_TRACE=str(calls), GRADINO_NUM_THREADS="1")
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests"), environment["PYTHONPATH"]])
-    calls.unlink(missing_ok=True)
-    check([sys.executable, ROOT / "tests" / "trace_specs.py", tolerances], timeout=600, env=environment)
-    assert calls.exists(), "the package did not load the library that traces"
-    return calls, tolerances
+    return recorded_calls()
 
 
 def test_every_op_gives_there_what_it_gives_here(library: Path, trace: tuple[Path, Path], tmp_path: Path) -> None:

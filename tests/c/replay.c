@@ -1,5 +1,5 @@
 /* replay.c - runs the ops of a trace again, on another machine or with other kernels, and compares.
- * Usage: replay TRACE TOLERANCES. A line of TOLERANCES: op, relative and absolute tolerance in float32, the same in
+ * Usage: replay TRACE TOLERANCES [DEVICE [OP...]]: on the CPU or on device number DEVICE, of all ops or of these. A line of TOLERANCES: op, relative and absolute tolerance in float32, the same in
  * float64, and 1 where they refer to the largest value of the call instead of each result. Halves may be
  * one step further off; integers must be equal.
  * Prints a checksum of all results, which must not depend on the number of threads. */
@@ -13,12 +13,13 @@
 #include "kernel.h"
 #include "trace.h"
 
-enum { MOST_INPUTS = 64, MOST_OPS = 512, MOST_FAILURES = 20 };
+enum { MOST_INPUTS = 64, MOST_OPS = 512, MOST_FAILURES = 20, MOST_OF_OP = 2 /* that are printed, on a device */ };
 
 typedef struct tolerance {
     double rtol[2], atol[2];
     int scaled;
-    int64_t calls;
+    int64_t calls, failures;
+    bool left_out;
 } tolerance;
 
 typedef struct value { /* a tensor of the trace */
@@ -31,8 +32,14 @@ static tolerance tolerances[MOST_OPS];
 static const double step_of[GD_DTYPES] = {[GD_BFLOAT16] = 0x1p-7, [GD_FLOAT16] = 0x1p-10};
 static const double least_of[GD_DTYPES] = {[GD_BFLOAT16] = 0x1p-133, [GD_FLOAT16] = 0x1p-24};
 static FILE *trace;
-static int failures;
+static int failures, device, op_now;
 static uint64_t checksum = 14695981039346656037u; /* FNV-1a */
+
+/* Whether a failure of the op is to be printed. */
+static bool says(void) {
+    failures++;
+    return tolerances[op_now].failures++ < MOST_OF_OP || !device;
+}
 
 static void *take(size_t bytes) {
     void *p = malloc(bytes ? bytes : 1);
@@ -64,7 +71,15 @@ static gd_tensor laid_out(const value *v, char **memory) {
         memcpy(*memory + at * size, (char *)v->data + i * size, (size_t)size);
         for (int d = h->rank - 1; d >= 0 && ++index[d] == h->shape[d]; d--) index[d] = 0;
     }
-    gd_tensor t = gd_from_external(h->rank, h->shape, h->strides, h->dtype, *memory);
+    gd_tensor t;
+    if (device) { /* the whole memory goes over, and the same part of it is looked at */
+        const int64_t one = 1;
+        gd_tensor_info info;
+        CHECK((t = gd_from_external(1, &span, &one, h->dtype, *memory)) && (t = gd_to_device(t, device, 0)) && gd_info(t, &info) >= 0);
+        t = gd_from_device(device, h->rank, h->shape, h->strides, h->dtype, info.data);
+    } else {
+        t = gd_from_external(h->rank, h->shape, h->strides, h->dtype, *memory);
+    }
     CHECK(t);
     return t;
 }
@@ -109,13 +124,16 @@ static void compare(const char *name, int k, const value *want, gd_tensor t, dou
     bool same = info.dtype == want->head.dtype && info.rank == want->head.rank;
     for (int d = 0; same && d < info.rank; d++) same = info.shape[d] == want->head.shape[d];
     if (!same) {
-        failures++;
-        printf("%s, result %d: dtype %d and rank %d, or the shape, differ\n", name, k, info.dtype, info.rank);
+        if (says()) printf("%s, result %d: dtype %d and rank %d, or the shape, differ\n", name, k, info.dtype, info.rank);
         return;
     }
     int64_t size = gd_dtype_bytes(info.dtype), bytes = info.numel * size;
     got.data = take((size_t)bytes);
-    CHECK(!bytes || gd_copy_out(t, got.data, bytes) >= 0);
+    if (bytes && gd_copy_out(t, got.data, bytes) < 0) {
+        if (says()) printf("%s, result %d of dtype %d and %lld elements: %s\n", name, k, info.dtype, (long long)info.numel, gd_last_error());
+        free(got.data);
+        return;
+    }
     for (int64_t i = 0; i < info.numel; i++) {
         bool right;
         if (is_float(want)) {
@@ -123,16 +141,13 @@ static void compare(const char *name, int k, const value *want, gd_tensor t, dou
             int f = info.dtype == GD_FLOAT64;
             double slack = allowed->atol[f] + allowed->rtol[f] * magnitude + step_of[info.dtype] * fabs(b) + least_of[info.dtype];
             right = a == b || (isnan(a) && isnan(b)) || (isfinite(b) && fabs(a - b) <= slack);
-            if (!right) printf("%s, result %d of dtype %d and %lld elements: at %lld it is %.17g, must be %.17g\n", name, k, info.dtype,
+            if (!right && says()) printf("%s, result %d of dtype %d and %lld elements: at %lld it is %.17g, must be %.17g\n", name, k, info.dtype,
                                (long long)info.numel, (long long)i, a, b);
         } else {
             right = memcmp((char *)got.data + i * size, (char *)want->data + i * size, (size_t)size) == 0;
-            if (!right) printf("%s, result %d of dtype %d: element %lld differs\n", name, k, info.dtype, (long long)i);
+            if (!right && says()) printf("%s, result %d of dtype %d: element %lld differs\n", name, k, info.dtype, (long long)i);
         }
-        if (!right) {
-            failures++;
-            break;
-        }
+        if (!right) break;
     }
     for (int64_t i = 0; i < bytes; i++) checksum = (checksum ^ ((unsigned char *)got.data)[i]) * 1099511628211u;
     free(got.data);
@@ -148,22 +163,22 @@ static bool replay(void) {
     CHECK(call.nin <= MOST_INPUTS);
     int64_t scope = gd_scope_enter_step();
     double scale = 0;
+    int op = op_now = gd_op_find(call.name);
+    CHECK(op >= 0);
+    const bool left_out = tolerances[op].left_out;
     for (int k = 0; k < call.nin; k++) {
         in[k] = get_value();
         memory[k] = NULL;
-        inputs[k] = in[k].head.present ? laid_out(&in[k], &memory[k]) : 0;
+        inputs[k] = in[k].head.present && !left_out ? laid_out(&in[k], &memory[k]) : 0;
         scale = fmax(scale, largest(&in[k]));
     }
-    int op = gd_op_find(call.name);
-    CHECK(op >= 0);
-    gd_tensor first = gd_call(op, inputs, call.nin, &call.attr);
+    gd_tensor first = left_out ? 0 : gd_call(op, inputs, call.nin, &call.attr);
     int32_t nout;
     get(&nout, sizeof nout);
-    if (!first != !nout) {
-        failures++;
-        printf("%s: %s\n", call.name, first ? "went well, but was refused there" : gd_last_error());
-    }
-    tolerances[op].calls += nout > 0;
+    bool refused = !first;
+    if (device && first && !nout) refused = gd_device_synchronize(device) < 0; /* what is refused for its values is found late */
+    if (refused != !nout && !left_out && says()) printf("%s: %s\n", call.name, first ? "went well, but was refused there" : gd_last_error());
+    tolerances[op].calls += nout > 0 && !left_out;
     for (int k = 0; k < nout; k++) {
         value want = get_value();
         if (first) compare(call.name, k, &want, k ? gd_output(first, k) : first, fmax(scale, largest(&want)), &tolerances[op]);
@@ -179,7 +194,7 @@ static bool replay(void) {
 }
 
 int main(int argc, char **argv) {
-    CHECK(argc == 3 && gd_op_count() <= MOST_OPS);
+    CHECK(argc >= 3 && gd_op_count() <= MOST_OPS);
     FILE *file = fopen(argv[2], "r");
     CHECK(file);
     char name[64];
@@ -190,19 +205,28 @@ int main(int argc, char **argv) {
         tolerances[op] = t;
     }
     fclose(file);
+    device = argc > 3 ? atoi(argv[3]) : 0;
+    if (device) CHECK(gd_set_device(device) >= 0);
+    for (int op = 0; op < gd_op_count(); op++) {
+        tolerances[op].left_out = argc > 4;
+        for (int k = 4; k < argc; k++) tolerances[op].left_out &= strcmp(argv[k], gd_op_name(op)) != 0;
+    }
     CHECK((trace = fopen(argv[1], "rb")));
     int64_t calls = 0, ops = 0;
-    while (failures < MOST_FAILURES && replay()) calls++;
+    while ((device || failures < MOST_FAILURES) && replay());
     fclose(trace);
     for (int op = 0; op < gd_op_count(); op++) {
         gd_op_info info;
         CHECK(gd_op_describe(op, &info) >= 0);
+        if (tolerances[op].left_out) continue;
         ops += tolerances[op].calls > 0;
-        if (info.has_kernel && !tolerances[op].calls && !failures) {
+        calls += tolerances[op].calls;
+        if (tolerances[op].failures) printf("%s: %lld failures in %lld calls\n", info.name, (long long)tolerances[op].failures, (long long)tolerances[op].calls);
+        if (info.has_kernel && !tolerances[op].calls && (device || !failures)) {
             failures++;
             printf("%s: the trace has no call of it\n", info.name);
         }
     }
-    printf("%lld calls of %lld ops with %s kernels; checksum %016llx\n", (long long)calls, (long long)ops, gd_get_isa(), (unsigned long long)checksum);
+    printf("%lld calls of %lld ops with %s kernels; checksum %016llx\n", (long long)calls, (long long)ops, device ? "CUDA" : gd_get_isa(), (unsigned long long)checksum);
     return failures != 0;
 }
