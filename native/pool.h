@@ -21,7 +21,7 @@ typedef struct gd_pool_axis {
 /* Axis 0 or 1 of attributes of a pooling from `in` to `out` elements. */
 static inline gd_pool_axis gd_pool_axis_of(const gd_attr *attr, int axis, int64_t in, int64_t out, bool dilates) {
     return (gd_pool_axis){in, out, attr->i[GD_POOL_KERNEL + axis], attr->i[GD_POOL_STRIDE + axis], attr->i[GD_POOL_PAD + axis],
-                          dilates ? attr->i[GD_POOL_DILATION + axis] : 1, attr->i[GD_POOL_ADAPTIVE] != 0};
+                          dilates && !attr->i[GD_POOL_ADAPTIVE] ? attr->i[GD_POOL_DILATION + axis] : 1, attr->i[GD_POOL_ADAPTIVE] != 0};
 }
 
 /* Window o: elements first .. last (every dilation-th of them), within the input; returns its size with padding. */
