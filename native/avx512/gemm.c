@@ -3,6 +3,7 @@
  * still fit the address registers); 256-bit vectors for few columns. Tails are masked. */
 #include "../gemm_blocks.h"
 #include "../kernel.h"
+#include "../portable/gemm_fetch.h"
 
 enum { GEMM_MR = 14, GEMM_MR_DIRECT = 8, GEMM_NV_BYTES = 128, GEMM_MASKED = 1 };
 
@@ -12,6 +13,7 @@ typedef struct gemm_tile {
     void *c;
     int64_t k, a_rs, a_cs, b_rs, c_rs, init_rs; /* columns of b and c are side by side */
     int n;
+    gemm_lines *ahead; /* with packed A: what is fetched meanwhile */
 } gemm_tile;
 typedef void tile_fn(const gemm_tile *t);
 

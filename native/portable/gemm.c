@@ -2,6 +2,7 @@
  * 6 x 2 vectors of 32 bytes with AVX2 (16 registers), else 4 x 2 vectors of 16 bytes. */
 #include "../gemm_blocks.h"
 #include "../kernel.h"
+#include "gemm_fetch.h"
 #include "gemm_vector.h"
 enum { GEMM_NV_BYTES = 2 * GEMM_VECTOR, GEMM_MASKED = 0 };
 
@@ -11,6 +12,7 @@ typedef struct gemm_tile {
     void *c;
     int64_t k, a_rs, a_cs, b_rs, c_rs, init_rs; /* columns of b and c are side by side */
     int n;
+    gemm_lines *ahead; /* with packed A: what is fetched meanwhile */
 } gemm_tile;
 typedef void tile_fn(const gemm_tile *t);
 

@@ -1,12 +1,17 @@
 /* gemm_own.h - large products in which workers share nothing but the operands: each packs for itself what it reads
  * again and again, so that they wait for each other only at the end, and no packed line travels between caches.
  *
- * By rows: a worker packs all of B of a chunk once, and A of the rows of each task. By columns: B panel by panel,
- * and A is read in place. What several workers pack is small beside what each of them multiplies it with. */
+ * By rows: a worker packs all of B of a chunk once, and A of the rows of each task, while A of the next one is fetched.
+ * Where B has its columns side by side, tiles that read masked vectors take it where it is, and the next panel is fetched.
+ * By columns: B panel by panel, and A is read in place.
+ * What several workers pack is small beside what each of them multiplies it with. */
 #include "../thread.h"
+#include "gemm_fetch.h"
 
 /* Tasks of each worker, at least, so that a slow one is helped. */
 enum { OWN_TASKS = 4 };
+/* Rows of B a multiple of so many bytes apart share few places in the caches, and are packed. */
+enum { OWN_COLLIDES = 4096 };
 
 typedef struct own {
     const gd_gemm_args *g;
@@ -31,6 +36,13 @@ static bool own_part(const own *q, int64_t task, int64_t all, int64_t *first, in
     *first = base + task % q->tasks * q->size;
     *last = gemm_min(gemm_min(base + q->share, all), *first + q->size);
     return *first < *last;
+}
+
+/* Lanes side by side (rows of A, columns of B) of a k block as lines to fetch; none where both strides are wide. */
+static gemm_lines own_lines(const void *first, int64_t lane_stride, int64_t k_stride, int64_t lanes, int64_t kb, int64_t esize) {
+    if (k_stride == 1) return gemm_lines_of(first, lanes, kb * esize, lane_stride * esize);
+    if (lane_stride == 1) return gemm_lines_of(first, kb, lanes * esize, k_stride * esize);
+    return (gemm_lines){0};
 }
 
 /* ---- By rows ----------------------------------------------------------------------------------- */
@@ -62,14 +74,24 @@ static void own_rows_task(void *ctx, int64_t task, int worker) {
     int64_t i0, i1;
     if (!own_part(q, task, g->m, &i0, &i1)) return;
     char *packed = own_chunk_of_b(q, worker), *a = q->a_in_place ? NULL : packed + q->b_bytes;
+    const int64_t last = gemm_min(g->m, task / q->tasks * q->share + q->share); /* of this worker's rows */
     for (int64_t k0 = q->k0; k0 < q->k0 + q->k; k0 += GD_GEMM_KC) {
         const int64_t kb = gemm_min(GD_GEMM_KC, q->k0 + q->k - k0);
+        gemm_ahead ahead = {0};
+        const bool more_k = k0 + kb < q->k0 + q->k;
+        const int64_t next_k = more_k ? k0 + kb : q->k0, next_i = more_k ? i0 : i1, next_rows = more_k ? i1 - i0 : gemm_min(q->size, last - i1);
+        const int64_t next_kb = gemm_min(GD_GEMM_KC, q->k0 + q->k - next_k);
+        if (a && next_rows > 0)
+            ahead.list[1] = own_lines(at(g->a, next_i * g->a_rs + next_k * g->a_cs, q->esize), g->a_rs, g->a_cs, next_rows, next_kb, q->esize);
         if (a) pack_panels(g->dtype, at(g->a, i0 * g->a_rs + k0 * g->a_cs, q->esize), g->a_rs, g->a_cs, i1 - i0, kb, GEMM_MR, GEMM_MR, a);
         for (int64_t j = 0; j < q->n; j += q->width) {
             const int n = (int)gemm_min(q->width, q->n - j);
             const columns b = q->b_in_place ? (columns){at(g->b, k0 * g->b_rs + q->j0 + j, q->esize), g->b_rs}
                                             : (columns){own_b(q, packed, k0, kb, j), panel_width(g->dtype, n)};
-            panel(g, k0, kb, i0, i1, q->j0 + j, n, b, a, q->esize);
+            const int64_t next_n = gemm_min(q->width, q->n - j - q->width);
+            if (q->b_in_place && next_n > 0)
+                ahead.list[0] = own_lines(at(g->b, k0 * g->b_rs + q->j0 + j + q->width, q->esize), 1, g->b_rs, next_n, kb, q->esize);
+            panel_ahead(g, k0, kb, i0, i1, q->j0 + j, n, b, a, q->esize, &ahead);
         }
     }
 }
@@ -77,7 +99,7 @@ static void own_rows_task(void *ctx, int64_t task, int worker) {
 static void own_by_rows(own *q, const gemm_plan *p) {
     const gd_gemm_args *g = q->g;
     const int workers = gd_parallel_width();
-    q->b_in_place = reads_in_place(g, q->esize) && GEMM_MASKED;
+    q->b_in_place = GEMM_MASKED && (reads_in_place(g, q->esize) || (g->b_cs == 1 && g->b_rs * q->esize % OWN_COLLIDES != 0));
     own_share(q, g->m, q->step, GEMM_ROW_STEP, workers);
     for (q->j0 = 0; q->j0 < g->n; q->j0 += p->columns) {
         q->n = gemm_min(p->columns, g->n - q->j0);

@@ -54,9 +54,9 @@ typedef struct columns {
 } columns;
 
 /* Rows [i0, i1) of one panel: n columns from j on, of the k block at k0. A is read in place, or from
- * packed_a (this block's, whose row 0 is i0). */
-static inline void panel(const gd_gemm_args *g, int64_t k0, int64_t kb, int64_t i0, int64_t i1, int64_t j, int n, columns b,
-                         const void *packed_a, int64_t esize) {
+ * packed_a (this block's, whose row 0 is i0); then what is `ahead` is fetched meanwhile. */
+static inline void panel_ahead(const gd_gemm_args *g, int64_t k0, int64_t kb, int64_t i0, int64_t i1, int64_t j, int n, columns b,
+                               const void *packed_a, int64_t esize, gemm_ahead *ahead) {
     const bool packed = packed_a != NULL;
     const int rows = packed ? GEMM_MR : GEMM_MR_DIRECT;
     gemm_tile t = {.k = kb, .n = n, .b = b.b, .b_rs = b.b_rs, .a_rs = g->a_rs, .a_cs = g->a_cs, .c_rs = g->c_rs};
@@ -65,8 +65,15 @@ static inline void panel(const gd_gemm_args *g, int64_t k0, int64_t kb, int64_t 
         t.a = packed ? at(packed_a, (i - i0) * kb, esize) : at(g->a, i * g->a_rs + k0 * g->a_cs, esize);
         t.c = (char *)g->c + (i * g->c_rs + j) * esize;
         t.init = init_of(g, k0, i, j, esize, &t.init_rs);
+        t.ahead = ahead->list + (ahead->list[0].rows <= 0);
         pick_tile(g->dtype, packed, mr, n)(&t);
     }
+}
+
+static inline void panel(const gd_gemm_args *g, int64_t k0, int64_t kb, int64_t i0, int64_t i1, int64_t j, int n, columns b,
+                         const void *packed_a, int64_t esize) {
+    gemm_ahead nothing = {0};
+    panel_ahead(g, k0, kb, i0, i1, j, n, b, packed_a, esize, &nothing);
 }
 
 /* Whether tiles read B where it is. */

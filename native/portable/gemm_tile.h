@@ -38,12 +38,15 @@ static inline __attribute__((always_inline)) void TILE(tile)(const int mr, const
             GEMM_UNROLL for (int v = 0; v < nv; v++) __builtin_prefetch((const TILE_T *)t->c + i * t->c_rs + v * TILE_W, 1);
         }
     }
+    gemm_lines ahead = packed ? *t->ahead : (gemm_lines){0};
     for (int64_t k = t->k; k > 0; k--, a += a_cs, b += b_rs) {
+        if (packed) gemm_fetch_line(&ahead);
         GEMM_UNROLL for (int v = 0; v < nv; v++) vb[v] = TILE(load_b)(b + v * TILE_W, v == nv - 1 ? tail : TILE_W);
         GEMM_UNROLL for (int i = 0; i < mr; i++) {
             TILE_V va = TILE(set1)(a[i * a_rs]);
             GEMM_UNROLL for (int v = 0; v < nv; v++) acc[i][v] = TILE(fma)(va, vb[v], acc[i][v]);
         }
     }
+    if (packed) *t->ahead = ahead;
     TILE(finish)(mr, nv, acc, t);
 }
