@@ -13,17 +13,15 @@ typedef struct slab {
     int64_t hole_count, hole_room;
 } slab;
 
-static const int64_t SLAB_RESERVE = (int64_t)16 << 30;
+static const int64_t SLAB_RESERVE = (int64_t)16 << 30, SMALLEST_SLAB = 1 << 20;
 static slab slabs[1 + GD_MAX_DEVICES][4]; /* by device; float32, float64, bfloat16, float16 */
 static pthread_mutex_t slab_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void gd_slab_lock(void) { pthread_mutex_lock(&slab_mutex); }
 void gd_slab_unlock(void) { pthread_mutex_unlock(&slab_mutex); }
 
-static gd_status slab_open(slab *s, int device) {
-    if (s->region[0].base) return GD_OK;
-    gd_span made[GD_REGIONS];
-    int64_t bytes = SLAB_RESERVE;
+/* All regions of one size, at most `bytes`; `first` becomes what the first of them got. */
+static gd_status open_regions(gd_span *made, int device, int64_t bytes, int64_t *first) {
     for (int r = 0; r < GD_REGIONS; r++) {
         gd_status status = device ? gd_device_span_reserve(&made[r], device, bytes, "parameters") : gd_span_reserve(&made[r], bytes, false, "parameters");
         if (status < 0) {
@@ -31,7 +29,25 @@ static gd_status slab_open(slab *s, int device) {
             return status;
         }
         if (made[r].reserved < bytes) bytes = made[r].reserved;
+        if (r == 0) *first = bytes;
     }
+    return GD_OK;
+}
+
+/* Where address space is so short that the first region leaves too little for the others, all become smaller. */
+static gd_status slab_open(slab *s, int device) {
+    if (s->region[0].base) return GD_OK;
+    gd_span made[GD_REGIONS];
+    gd_status status;
+    int64_t bytes = SLAB_RESERVE, first = 0;
+    while ((status = open_regions(made, device, bytes, &first)) < 0 && !device && first / 2 >= SMALLEST_SLAB) {
+        bytes = first / 2;
+        first = 0;
+        gd_clear_error();
+    }
+    if (status < 0) return status;
+    for (int r = 0; r < GD_REGIONS; r++)
+        if (!device) made[r].asked = SLAB_RESERVE;
     memcpy(s->region, made, sizeof made);
     return GD_OK;
 }
