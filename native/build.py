@@ -326,13 +326,16 @@ def install(source: Path, target: Path) -> None:
 
 def package_files() -> list[str]:
     """What build_package adds to the package, relative to it."""
+    from build_cuda import LIBRARY as CUDA_LIBRARY
+    from build_cuda import wants_cuda
     from ffi_build import EXTENSION
 
-    return [LIBRARY, *(f"include/{name}" for name in HEADERS), EXTENSION]
+    return [LIBRARY, *([CUDA_LIBRARY] if wants_cuda() else []), *(f"include/{name}" for name in HEADERS), EXTENSION]
 
 
 def build_package(options: Options, package: Path, base: Path | None = None) -> Built:
     """Puts library, headers and the Python extension into the package directory."""
+    from build_cuda import build_cuda, wants_cuda
     from ffi_build import build_extension
 
     built = build_library(options, base)
@@ -341,6 +344,8 @@ def build_package(options: Options, package: Path, base: Path | None = None) -> 
     for name in HEADERS:
         install(NATIVE / name, package / "include" / name)
     build_extension(find_compiler(options.cc), options, built, package)
+    if wants_cuda():
+        build_cuda(package, verbose=options.verbose)
     return built
 
 
@@ -356,6 +361,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--inplace", action="store_true", help="put library, headers and extension into gradino/")
     parser.add_argument("--out", type=Path, metavar="DIR", help="put the library there")
     parser.add_argument("--emulate", action="store_true", help="build the CUDA part for the CPU, for tests, and nothing else")
+    parser.add_argument("--cuda", action="store_true", help="build the CUDA part with nvcc into gradino/, and nothing else")
+    parser.add_argument("--cuda-arch", default="", metavar="LIST", help="for these GPUs, such as 80,90 (default: all that are supported)")
     parser.add_argument("--verbose", action="store_true", help="show the commands")
     given = parser.parse_args(arguments)
     options = Options(given.cc, given.sanitize, given.werror, given.debug, given.no_x86, given.strip, given.verbose)
@@ -364,6 +371,11 @@ def main(arguments: list[str] | None = None) -> int:
             from build_cuda import build_emulated
 
             print(build_emulated(given.cc, given.verbose))
+            return 0
+        if given.cuda:
+            from build_cuda import build_cuda
+
+            print(build_cuda(None if given.compile_only else given.out or PACKAGE, given.cuda_arch, given.verbose))
             return 0
         if given.inplace:
             build_package(options, PACKAGE)

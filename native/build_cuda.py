@@ -1,7 +1,8 @@
 """Builds the CUDA part: for GPUs with nvcc, or for the CPU, with the emulator, so that tests can run its kernels anywhere.
 
     python native/build.py --emulate    # build/emulate/libgradino_cuda_emulated.so, by g++ or clang++
-    python native/build.py --cuda       # gradino/libgradino_cuda.so
+    python native/build.py --cuda       # gradino/libgradino_cuda.so, for all architectures
+    python native/build.py --cuda --cuda-arch 80,90 --compile-only  # a check
 
 Used by build.py and setup.py.
 """
@@ -9,6 +10,7 @@ Used by build.py and setup.py.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -19,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from build import NATIVE, ROOT, BuildError, exported, is_current, locked, processors
+from build import NATIVE, ROOT, BuildError, exported, install, is_current, locked, processors
 
 CUDA = NATIVE / "cuda"
 EMULATED, LIBRARY = "libgradino_cuda_emulated.so", "libgradino_cuda.so"
@@ -133,3 +135,74 @@ def build_emulated(cc: str | None = None, verbose: bool = False, sources: list[P
         link(library, [*kernels, *runtime], [*command[:1], "-shared", "-pthread", "-Wl,--no-undefined", EXPORTS], verbose)
     print(f"gradino: {made + more} files of the emulated CUDA part compiled in {time.monotonic() - began:.1f} s", file=sys.stderr)
     return library
+
+
+# ---- For GPUs ----------------------------------------------------------------------------------------------------------
+
+ARCHITECTURES = (80, 86, 89, 90, 100)  # those of them that the compiler knows; later GPUs run the newest one's PTX
+NVCC_FLAGS = [
+    *"-std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v".split(),  # contraction is as on the CPU: where the source says fma
+    "-Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror",
+]
+
+
+def nvcc_command() -> list[str]:
+    """The compiler: NVCC of the environment, else nvcc, else that of CUDA_HOME or /usr/local/cuda."""
+    wanted = os.environ.get("NVCC", "").strip()
+    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")] + ["/usr/local/cuda"]
+    for word in [wanted] if wanted else ["nvcc", *(f"{home}/bin/nvcc" for home in homes if home)]:
+        command = shlex.split(word)
+        if shutil.which(command[0]):
+            return command
+    raise BuildError(
+        "no CUDA compiler found (looked for NVCC, nvcc, CUDA_HOME): install the CUDA toolkit, 12.0 or newer, "
+        "from https://developer.nvidia.com/cuda-downloads or as nvidia-cuda-nvcc of conda-forge"
+    )
+
+
+def has_nvcc() -> bool:
+    try:
+        nvcc_command()
+    except BuildError:
+        return False
+    return True
+
+
+def architectures(nvcc: list[str], wanted: str = "") -> list[int]:
+    """Numbers of what is built for: those asked for ("80,90"), else all that the compiler knows."""
+    known = {int(word) for word in re.findall(r"compute_(\d+)", run([*nvcc, "--list-gpu-arch"]))}
+    if not wanted:
+        return [number for number in ARCHITECTURES if number in known]
+    numbers = [int(word.removeprefix("sm_")) for word in re.split(r"[,; ]+", wanted.strip()) if re.fullmatch(r"(sm_)?\d+", word)]
+    unknown = [str(number) for number in numbers if number not in known]
+    if unknown or not numbers:
+        raise BuildError(f"architectures {wanted!r}: this compiler knows {', '.join(map(str, sorted(known)))}")
+    return numbers
+
+
+def build_cuda(package: Path | None, wanted: str = "", verbose: bool = False) -> Path:
+    """The CUDA part for GPUs; into the package, or, without one, compiled and not linked. Returns the folder of the objects."""
+    began = time.monotonic()
+    nvcc = nvcc_command()
+    numbers = architectures(nvcc, wanted or os.environ.get("GRADINO_CUDA_ARCH", ""))
+    version = re.search(r"release ([\d.]+)", run([*nvcc, "--version"]))
+    folder = ROOT / "build" / "cuda" / "-".join([version[1] if version else "unknown", *map(str, numbers)])
+    codes = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers]
+    codes.append(f"-gencode=arch=compute_{numbers[-1]},code=compute_{numbers[-1]}")
+    with locked(folder):
+        objects, made = compile_all(folder, cuda_sources(), [*nvcc, *NVCC_FLAGS, *codes, *INCLUDES], verbose, ["-x", "cu"])
+        if package is not None:
+            library = folder / LIBRARY
+            link(library, objects, [*nvcc, "-shared", "-cudart", "static", codes[0], "-Xlinker", EXPORTS.removeprefix("-Wl,")], verbose)
+            install(library, package / LIBRARY)
+    names = ", ".join(f"sm_{number}" for number in numbers)
+    print(
+        f"gradino: {made} of {len(objects)} files of the CUDA part compiled for {names} in {time.monotonic() - began:.0f} s",
+        file=sys.stderr,
+    )
+    return folder
+
+
+def wants_cuda() -> bool:
+    """Whether an installation is to have the CUDA part: it takes minutes, so only where GRADINO_CUDA=1 asks for it."""
+    return os.environ.get("GRADINO_CUDA", "").strip() not in ("", "0")

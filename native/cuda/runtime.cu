@@ -183,7 +183,7 @@ static const char *fault_new(gd_fault **host, gd_fault **device) {
 static const char *stream_new(int device, int priority, void **stream) {
     int least, greatest;
     TRY(cudaSetDevice(device));
-    TRY(cudaStreamGetPriorityRange(&least, &greatest));
+    TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     priority = priority > least ? least : priority < greatest ? greatest : priority;
     TRY(cudaStreamCreateWithPriority((cudaStream_t *)stream, cudaStreamNonBlocking, priority));
     return NULL;

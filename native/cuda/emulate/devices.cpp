@@ -192,7 +192,7 @@ cudaError_t cudaFreeHost(void *memory) {
 }
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) { return *device = host, cudaSuccess; }
 
-cudaError_t cudaStreamGetPriorityRange(int *least, int *greatest) { return *least = 0, *greatest = -5, cudaSuccess; }
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { return *least = 0, *greatest = -5, cudaSuccess; }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned, int) {
     *stream = new CUstream_st();
     (*stream)->device = device_now;
