@@ -11,7 +11,7 @@ PARTS := setup.py pyproject.toml gradino/_version.py $(shell find native -name '
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-aarch64 build bench figures exhaustive lint format sanitize tsan clean
+.PHONY: help demo test test-aarch64 test-emulated cuda cuda-check build bench figures exhaustive lint format sanitize tsan clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -66,6 +66,20 @@ tsan: $(VENV)/with-test ## run the thread tests with the thread sanitizer
 
 test-aarch64: $(VENV)/with-test ## build for aarch64 and run every op and the C programs under emulation
 	GRADINO_TEST_AARCH64=1 $(BIN)/pytest -q -rs tests/test_aarch64.py
+
+EMULATED = build/emulate/libgradino_cuda_emulated.so
+ON_DEVICE = $(shell sed '/^\#/d; s|^|tests/|' tests/device_suite.txt)
+test-emulated: $(VENV)/with-test ## run the CUDA kernels on the CPU: the emulator's own tests, every op, and the suite on device cuda
+	GRADINO_TEST_EMULATED=1 $(BIN)/pytest -q -n 2 tests/test_emulator.py
+	$(BIN)/python tests/cuda_replay.py
+	GRADINO_TEST_DEVICE=cuda GRADINO_CUDA_LIBRARY=$(CURDIR)/$(EMULATED) $(BIN)/pytest -q -n 2 $(ON_DEVICE)
+
+cuda: $(VENV)/with-dev ## build the CUDA part for all GPUs with nvcc, into gradino/, and write docs/cuda-kernels.md: many minutes
+	$(BIN)/python docs/cuda_kernels.py $$($(BIN)/python native/build.py --cuda)
+
+CUDA_ARCH ?= 80
+cuda-check: $(VENV)/with-dev ## compile the CUDA part with nvcc for the oldest GPU, without warnings and spills
+	$(BIN)/python docs/cuda_kernels.py --check $$($(BIN)/python native/build.py --cuda --cuda-arch $(CUDA_ARCH) --compile-only)
 
 clean: ## remove what was built
 	rm -rf build dist out $(VENV) *.egg-info gradino/include gradino/*.so gradino/*.dylib

@@ -99,7 +99,7 @@ def cuda_sources() -> list[Path]:
 # ---- For the CPU ------------------------------------------------------------------------------------------------------
 
 CPP_WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]  # "unroll"
-CPP_FLAGS = "-std=c++17 -O2 -g -fPIC -pthread -fvisibility=hidden -fno-exceptions -ffp-contract=off -fno-math-errno".split()
+CPP_FLAGS = "-std=c++17 -O1 -g -fPIC -pthread -fvisibility=hidden -fno-exceptions -ffp-contract=off -fno-math-errno".split()
 
 
 def cpp_compiler(name: str | None = None) -> list[str]:
