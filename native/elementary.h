@@ -58,13 +58,14 @@ INLINE F NAME(log)(F x) {
     return LOG_ENDS(x, FMA(e, K(GD_LN2_HI_F32), f + y));
 }
 
+/* With u = 1 + x rounded and 2^e m = u: log(1 + x) = e ln2 + log(1 + f), f = (x - (2^e - 1)) / 2^e rounded once. */
 INLINE F NAME(log1p)(F x) {
     const F u = K(1.0f) + x;
-    const F lost = PICK(LESS(ABS(x), K(1.0f)), x - (u - K(1.0f)), K(1.0f) - (u - x)); /* 1 + x = u + lost, exactly */
-    F e, f = MANTISSA(u, &e) - K(1.0f);
-    F y = FMA(e, K(GD_LN2_LO_F32), NAME(log1p_minus)(f) + lost / u);
-    y = FMA(e, K(GD_LN2_HI_F32), f + y);
-    return PICK(LESS(ABS(x), K(1e-7f)), x, NAME(log_ends)(u, y)); /* keeps -0 and denormals */
+    F e;
+    (void)MANTISSA(u, &e);
+    const F part = SCALE(K(1.0f), -e), f = FMA(x, part, part - K(1.0f));
+    const F y = FMA(e, K(GD_LN2_LO_F32), NAME(log1p_minus)(f));
+    return SIGNED(LOG1P_ENDS(u, FMA(e, K(GD_LN2_HI_F32), f + y)), x); /* keeps -0 */
 }
 
 INLINE F NAME(log2)(F x) {
@@ -90,6 +91,21 @@ INLINE F NAME(sigmoid)(F x) {
     return PICK(LESS(x, K(0.0f)), FMA(-e, e * y, e), y); /* e / (1 + e) = e - e^2 / (1 + e), rounded fewer times */
 }
 
+#if GD_HAS_FMA
+/* sin(x + quarter pi/2) for |x| <= GD_SIN_NEAR_F32 or NaN, quarter 0 or 1. |x| = n pi/2 + r: the first difference is exact,
+ * for whole multiples of 2^-24 below 1. Sine and cosine are base + base r^2 (C0 + C1 r^2 + ...) with base r and 1. */
+INLINE F NAME(sin_near)(F x, int quarter) {
+    const F t = ABS(x), shifted = FMA(t, K(0.636619772f), K(GD_ROUND_F32)), n = shifted - K(GD_ROUND_F32);
+    const F r = FMA(n, K(-GD_QUARTER3_F32), FMA(n, K(-GD_QUARTER2_F32), FMA(n, K(-GD_QUARTER1_F32), t))), z = r * r;
+    const WORD turns = WORD_PLUS(WORD_OF(shifted), quarter);
+    F p = FMA(PICK(ODD(turns), K(GD_COS_C3), K(GD_SIN_C3)), z, PICK(ODD(turns), K(GD_COS_C2), K(GD_SIN_C2)));
+    p = FMA(p, z, PICK(ODD(turns), K(GD_COS_C1), K(GD_SIN_C1)));
+    p = FMA(p, z, PICK(ODD(turns), K(GD_COS_C0), K(GD_SIN_C0)));
+    const F base = PICK(ODD(turns), K(1.0f), r), y = FMA(base * z, p, base);
+    return TURNED(y, turns, quarter ? K(0.0f) : x);
+}
+#endif
+
 /* c1 + c2 d + ... + c6 d^5 of a table's interval: all but the constant. */
 #define PIECE(table, i, d)                                                                          \
     FMA(FMA(FMA(FMA(FMA(LOOKUP(table, 7, i), d, LOOKUP(table, 6, i)), d, LOOKUP(table, 5, i)), d,   \
@@ -107,7 +123,7 @@ INLINE F NAME(erf)(F x) {
  * gelu and silu are f(x) = max(x, 0) - rest(|x|), and f'(x) = 1 - f'(-x): all that is to be computed is the left half,
  * to its very end, where products of two small numbers would be too small before the whole is. */
 
-INLINE F NAME(positive)(F x) { return PICK(LESS(x, K(0.0f)), K(-0.0f), x); }
+INLINE F NAME(positive)(F x) { return MOST(K(-0.0f), x); }
 
 /* Phi(-t) exp(t^2/2) for 0 <= t <= GD_GELU_END_F32: what it returns and *low. */
 INLINE F NAME(mills)(F t, F *low) {
@@ -255,6 +271,12 @@ INLINE F NAME(log_sigmoid)(F x) { return -NAME(softplus)(-x, K(1.0f), K(1.0f), K
 #undef SIGNED
 #undef SCALE
 #undef HALF_POWER
+#undef LOG1P_ENDS
+#undef WORD
+#undef WORD_OF
+#undef WORD_PLUS
+#undef ODD
+#undef TURNED
 #undef ROUNDED_AWAY
 #undef LEFT
 #undef MANTISSA

@@ -44,6 +44,9 @@ GD_SCALAR float gd_f32_of_bits(uint32_t bits) {
 #define GD_LOG2E_F32 1.44269504f
 #define GD_LN2_HI_F32 0.693145752f    /* 15 significant bits: times an exponent it is exact */
 #define GD_LN2_LO_F32 1.42860677e-06f /* > 0, so that an infinite exponent gives no inf - inf */
+#define GD_QUARTER1_F32 0x1.921fb6p+0f /* pi/2 in three parts */
+#define GD_QUARTER2_F32 -0x1.777a5cp-25f
+#define GD_QUARTER3_F32 -0x1.ee59dap-50f
 #define GD_ROUND_F32 12582912.0f      /* 1.5 * 2^23: adding it rounds to an integer */
 #define GD_EXP_MAX_F32 89.0f          /* exp overflows before this ... */
 #define GD_EXP_MIN_F32 (-104.0f)      /* ... and is 0 after this */
@@ -77,6 +80,14 @@ GD_SCALAR float gd_f32_of_bits(uint32_t bits) {
 #define GD_TANH_C2 -0x1.b835a4p-5f
 #define GD_TANH_C3 0x1.51f8cep-6f
 #define GD_TANH_C4 -0x1.750ce4p-8f
+#define GD_SIN_C0 -0x1.555556p-3f /* sin(r) = r + r^3 (C0 + C1 r^2 + ...), |r| <= pi/4 [2^-32.5] */
+#define GD_SIN_C1 0x1.111174p-7f
+#define GD_SIN_C2 -0x1.a0596ap-13f
+#define GD_SIN_C3 0x1.7c377cp-19f
+#define GD_COS_C0 -0.5f /* cos(r) = 1 + r^2 (C0 + C1 r^2 + ...) [2^-33] */
+#define GD_COS_C1 0x1.55554ap-5f
+#define GD_COS_C2 -0x1.6c0c28p-10f
+#define GD_COS_C3 0x1.99e80cp-16f
 #define GD_LOG1P_C0 -0x1.fffff6p-2f /* log(1+e) = e + e^2 (C0 + C1 e + ...), 0 <= e <= 1 [2^-29.9] */
 #define GD_LOG1P_C1 0x1.55537p-2f
 #define GD_LOG1P_C2 -0x1.ffbeb8p-3f
@@ -161,6 +172,12 @@ GD_SCALAR float gd_mantissa_f32(float x, float *e) {
 #define LEFT(c, a, b) gd_left_f32(c, a, b)
 #define MANTISSA(x, e) gd_mantissa_f32(x, e)
 #define LOG_ENDS(x, y) gd_log_ends_f32(x, y)
+#define LOG1P_ENDS(x, y) gd_log_ends_f32(x, y)
+#define WORD uint32_t
+#define WORD_OF(x) gd_bits_of_f32(x)
+#define WORD_PLUS(w, k) ((w) + (uint32_t)(k))
+#define ODD(w) (((w) & 1u) != 0)
+#define TURNED(y, turns, x) gd_f32_of_bits(gd_bits_of_f32(y) ^ ((((turns) << 30) ^ gd_bits_of_f32(x)) & 0x80000000u)) /* signs of turn and x */
 #define I int32_t
 #define INTERVAL(x, first, shift) (int32_t)(((gd_bits_of_f32(x) - gd_bits_of_f32(first)) >> (shift)) & 15u)
 #define LOOKUP(table, row, i) table[row][i]
@@ -190,7 +207,9 @@ GD_SCALAR float gd_pow_wide_f32(float m, float e, float y) { return (float)gd_po
 
 /* sin(x + quarter pi/2) for |x| <= GD_SIN_NEAR_F32 or NaN. */
 #define GD_SIN_NEAR_F32 1e6f
-GD_SCALAR float gd_sin_near_f32(float x, uint64_t quarter) { return (float)gd_sin_near_f64((double)x, quarter); }
+#if !GD_HAS_FMA
+GD_SCALAR float gd_sin_near_f32(float x, int quarter) { return (float)gd_sin_near_f64((double)x, (uint64_t)quarter); }
+#endif
 
 /* Huge arguments need pi to hundreds of bits: the library's reduction. */
 GD_SCALAR float gd_sin_f32(float x) {

@@ -3,7 +3,7 @@
 #include "../half.h"
 #include "elementwise.h"
 
-#include "vmath.h"
+#include "pieces.h"
 
 #define UNARY(op, formula)                      \
     GD_VECTOR_LOOP1(op##_ps, ps, , formula(ps)) \
@@ -30,6 +30,17 @@
     void gd_##op##_avx512(const gd_args *a) {                                            \
         if (!gd_vector_elementwise1(a, op##_ps, NULL, GD_TILE_HEAVY)) gd_##op##_avx2(a); \
     }
+
+/* Functions of pieces.h: float32 has other bits than AVX2's, so only float64 leaves. */
+#define UNARY_OWN_WITH(op, declarations, formula)                                                     \
+    GD_VECTOR_LOOP1(op##_ps, ps, declarations, formula)                                               \
+    GD_STAGED(op##_staged_ps, float, op##_ps)                                                         \
+    void gd_##op##_avx512(const gd_args *a) {                                                         \
+        static gd_loop *const loops[] = {op##_ps, NULL}, *const staged[] = {op##_staged_ps, NULL};    \
+        if (a->in[0]->dtype == GD_FLOAT32) gd_vector_staged1(a, loops, staged, GD_TILE_HEAVY);        \
+        else gd_##op##_avx2(a);                                                                       \
+    }
+#define UNARY_OWN(op) UNARY_OWN_WITH(op, , gd_##op##_own_ps512(x))
 
 /* (g, y): 0 where g is 0, so that an infinite or NaN slope does not spread. Here x is g. */
 #define SLOPE(op, formula)                                      \
@@ -92,7 +103,8 @@ UNARY_F32(cosh)
 UNARY(relu, RELU)
 SLOPE(relu_bwd, RELU_BWD)
 
-#define TANH(t) gd_tanh_##t##512(x)
+#define gd_tanh_own_pd512 gd_tanh_pd512
+#define TANH(t) gd_tanh_own_##t##512(x)
 #define NONZERO(t) IS(t, x, NEQ_UQ, ZERO(t))
 #define TANH_SLOPE(t) _mm512_mul_##t(_mm512_sub_##t(ONE(t), y), _mm512_add_##t(ONE(t), y))
 #define TANH_BWD(t) _mm512_maskz_mul_##t(NONZERO(t), x, TANH_SLOPE(t))
@@ -113,9 +125,9 @@ SLOPE(sigmoid_bwd, SIGMOID_BWD)
     void gd_##op##_avx512(const gd_args *a) {                                                           \
         if (!gd_vector_elementwise2(a, op##_ps, NULL, GD_TILE_HEAVY)) gd_##op##_avx2(a);                \
     }
-UNARY_F32(gelu)
-UNARY_F32(gelu_tanh)
-UNARY_F32(silu)
+UNARY_OWN(gelu)
+UNARY_OWN(gelu_tanh)
+UNARY_OWN(silu)
 SLOPE_F32(gelu_bwd, , gd_gelu_slope_ps512(y))
 SLOPE_F32(gelu_tanh_bwd, , gd_gelu_tanh_slope_ps512(y))
 SLOPE_F32(silu_bwd, , gd_silu_slope_ps512(y))
@@ -123,19 +135,25 @@ SLOPE_F32(silu_bwd, , gd_silu_slope_ps512(y))
 #define CURVE                                                  \
     const __m512 beta = _mm512_set1_ps((float)s->attr->f[0]); \
     const __m512 threshold = _mm512_set1_ps((float)s->attr->f[1])
+/* With beta 1 it is simpler, and has other bits: the attribute chooses, never the layout. */
 #define CURVE_AND_INVERSE \
     CURVE;                \
     const __m512 inverse = _mm512_div_ps(ONE(ps), beta)
-GD_VECTOR_LOOP1(softplus_ps, ps, CURVE_AND_INVERSE, gd_softplus_ps512(x, beta, inverse, threshold))
+GD_VECTOR_LOOP1(softplus_steep_ps, ps, CURVE_AND_INVERSE, gd_softplus_ps512(x, beta, inverse, threshold))
+GD_VECTOR_LOOP1(softplus_plain_ps, ps, const __m512 threshold = _mm512_set1_ps((float)s->attr->f[1]), gd_softplus_own_ps512(x, threshold))
+static void softplus_ps(const gd_row_span *s) { (s->attr->f[0] == 1 ? softplus_plain_ps : softplus_steep_ps)(s); }
+GD_STAGED(softplus_staged_ps, float, softplus_ps)
 void gd_softplus_avx512(const gd_args *a) {
-    if (!gd_vector_elementwise1(a, softplus_ps, NULL, GD_TILE_HEAVY)) gd_softplus_avx2(a);
+    static gd_loop *const loops[] = {softplus_ps, NULL}, *const staged[] = {softplus_staged_ps, NULL};
+    if (a->in[0]->dtype == GD_FLOAT32) gd_vector_staged1(a, loops, staged, GD_TILE_HEAVY);
+    else gd_softplus_avx2(a);
 }
 SLOPE_F32(softplus_bwd, CURVE, gd_softplus_slope_ps512(y, beta, threshold))
 
 /* ---- elu, mish, log_sigmoid ----------------------------------------------------------------------- */
 
 UNARY_F32(mish)
-UNARY_F32(log_sigmoid)
+UNARY_OWN(log_sigmoid)
 SLOPE_F32(mish_bwd, , gd_mish_slope_ps512(y))
 SLOPE_F32(log_sigmoid_bwd, , gd_sigmoid_ps512(NEG_OF(y)))
 

@@ -42,6 +42,18 @@ GD_VMATH __m512 gd_mantissa_ps512(__m512 x, __m512 *e) {
     return m;
 }
 
+/* y with the sign changed where turn and x have different ones. */
+GD_VMATH __m512 gd_turned_ps512(__m512 y, __m512i turn, __m512 x) {
+    const __m512 sign = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(turn, _mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN), 0x28)); /* (a ^ b) & c */
+    return _mm512_xor_ps(y, sign);
+}
+
+/* y, except where log x is not finite: classes of x from 0 on are NaNs, zero, 1, -inf, inf, negative, positive; what is
+ * taken for one is 0: y, 1: x, 3: NaN, 4: -inf. */
+GD_VMATH __m512 gd_fixed_log_ps512(__m512 x, __m512 y) {
+    return _mm512_fixupimm_ps(y, x, _mm512_set1_epi32(0x03130411), 0);
+}
+
 #define F __m512
 #define NAME(function) gd_##function##_ps512
 #define INLINE GD_VMATH
@@ -60,6 +72,12 @@ GD_VMATH __m512 gd_mantissa_ps512(__m512 x, __m512 *e) {
 #define LEFT(c, a, b) _mm512_fnmadd_ps(a, b, c)
 #define MANTISSA(x, e) gd_mantissa_ps512(x, e)
 #define LOG_ENDS(x, y) (y)
+#define LOG1P_ENDS(x, y) gd_fixed_log_ps512(x, y)
+#define WORD __m512i
+#define WORD_OF(x) _mm512_castps_si512(x)
+#define WORD_PLUS(w, k) _mm512_add_epi32(w, _mm512_set1_epi32(k))
+#define ODD(w) _mm512_test_epi32_mask(w, _mm512_set1_epi32(1))
+#define TURNED(y, turns, x) gd_turned_ps512(y, _mm512_slli_epi32(turns, 30), x)
 #define I __m512i
 #define INTERVAL(x, first, shift) /* lookups take four bits of it */ \
     _mm512_srli_epi32(_mm512_sub_epi32(_mm512_castps_si512(x), _mm512_castps_si512(_mm512_set1_ps(first))), shift)
@@ -94,13 +112,7 @@ GD_VMATH __m512 gd_pow_wide_ps512(__m512 m, __m512 e, __m512 y) {
 
 #include "../elementary.h"
 
-/* sin(x + quarter pi/2): through float64, and where |x| > GD_SIN_NEAR_F32 one by one through the library. */
-GD_VMATH __m512 gd_sin_near_ps512(__m512 x, int64_t quarter) {
-    const gd_wide512 wide = gd_widen_ps512(x);
-    const __m512i turns = _mm512_set1_epi64(quarter);
-    return gd_narrow_ps512(gd_sin_near_pd512(wide.low, turns), gd_sin_near_pd512(wide.high, turns));
-}
-
+/* Where |x| > GD_SIN_NEAR_F32, one by one through the library. */
 static __attribute__((noinline, unused)) __m512 gd_sin_far_ps512(__m512 x, __m512 y, __mmask16 far, int quarter) {
     _Alignas(64) float in[16], out[16];
     _mm512_store_ps(in, x);

@@ -23,21 +23,25 @@ static double reference_gelu_tanh(double x) {
     return x == -INFINITY ? -0.0 : x / (1.0 + exp(-2.0 * u)); /* x (1 + tanh(u)) / 2, without cancellation */
 }
 
+static double reference_log_sigmoid(double x) { return x > 0 ? -log1p(exp(-x)) : x - log1p(exp(x)); }
+
 static gd_tensor run_softplus(gd_tensor x) { return gd_softplus(x, 1.0, 20.0); }
 
 typedef struct function {
     const char *name;
     gd_tensor (*run)(gd_tensor);
     double (*reference)(double);
+    bool own; /* AVX-512 has a formula of its own, and so other bits than AVX2 */
 } function;
 
 static const function functions[] = {
-    {"exp", gd_exp, exp}, {"expm1", gd_expm1, expm1}, {"log", gd_log, log}, {"log1p", gd_log1p, log1p},
-    {"log2", gd_log2, log2}, {"sin", gd_sin, sin}, {"cos", gd_cos, cos}, {"tanh", gd_tanh, tanh},
-    {"sigmoid", gd_sigmoid, reference_sigmoid}, {"erf", gd_erf, erf}, {"gelu", gd_gelu, reference_gelu},
-    {"gelu_tanh", gd_gelu_tanh, reference_gelu_tanh}, {"silu", gd_silu, reference_silu},
-    {"softplus", run_softplus, reference_softplus}, {"sqrt", gd_sqrt, sqrt}, {"rsqrt", gd_rsqrt, reference_rsqrt},
-    {"reciprocal", gd_reciprocal, reference_reciprocal},
+    {"exp", gd_exp, exp, false}, {"expm1", gd_expm1, expm1, false}, {"log", gd_log, log, false}, {"log1p", gd_log1p, log1p, false},
+    {"log2", gd_log2, log2, false}, {"sin", gd_sin, sin, false}, {"cos", gd_cos, cos, false}, {"tanh", gd_tanh, tanh, true},
+    {"sigmoid", gd_sigmoid, reference_sigmoid, false}, {"erf", gd_erf, erf, false}, {"gelu", gd_gelu, reference_gelu, true},
+    {"gelu_tanh", gd_gelu_tanh, reference_gelu_tanh, true}, {"silu", gd_silu, reference_silu, true},
+    {"softplus", run_softplus, reference_softplus, true},
+    {"log_sigmoid", gd_log_sigmoid, reference_log_sigmoid, true}, {"sqrt", gd_sqrt, sqrt, false}, {"rsqrt", gd_rsqrt, reference_rsqrt, false},
+    {"reciprocal", gd_reciprocal, reference_reciprocal, false},
 };
 
 /* The distance of got from the exact value in units in the last place of the latter; INFINITY where only one is NaN,
@@ -103,12 +107,12 @@ int main(int count, char **words) {
         for (int k = 0; k < isas; k++) {
             if (gd_set_isa(isa[k]) < 0) stop(isa[k]);
             if (gd_copy_out(f->run(t), y, n * 4) < 0) stop(f->name);
-            if (k == 2 && memcmp(y, before, (size_t)n * 4) == 0) { /* AVX-512 has AVX2's bits */
+            if (k == 2 && !f->own && memcmp(y, before, (size_t)n * 4) == 0) { /* AVX-512 has AVX2's bits */
                 if (worst[1] > worst[2]) worst[2] = worst[1], at[2] = at[1];
                 break;
             }
             for (int64_t i = 0; i < n; i++) {
-                if (k == 2) differ += !is_nearest(y[i], before[i]);
+                if (k == 2) differ += !f->own && !is_nearest(y[i], before[i]);
                 if (worst[k] > NEARLY_HALF && is_nearest(y[i], nearest[i])) continue;
                 const double error = ulps(y[i], exact[i]);
                 if (error > worst[k]) worst[k] = error, at[k] = x[i];
