@@ -58,7 +58,7 @@ class GPT(nn.Module):  # type: ignore[misc]
 
     def forward(self, idx: Any, targets: Any) -> Any:
         _, T = idx.shape
-        x = self.tokens(idx) + self.places(torch.arange(T))
+        x = self.tokens(idx) + self.places(torch.arange(T, device=idx.device))
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.ln(x))
