@@ -19,7 +19,7 @@ DOCUMENT = Path(__file__).resolve().parent / "cuda-kernels.md"
 
 # Registers that spill to memory slow a kernel down: it fails the check, unless it is one of these, (file, kernel), which are rarely
 # run or wait for memory anyway. All others are hot.
-COLD: set[tuple[str, str]] = set()
+COLD = {("pad", "gd_each_kernel"), ("patches", "gd_each_kernel"), ("scatter", "look_kernel")}
 
 Use = dict[str, int]
 
