@@ -141,7 +141,8 @@ def build_emulated(cc: str | None = None, verbose: bool = False, sources: list[P
 
 ARCHITECTURES = (80, 86, 89, 90, 100)  # those of them that the compiler knows; later GPUs run the newest one's PTX
 NVCC_FLAGS = [
-    *"-std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v -Xfatbin=-compress-all".split(),  # contraction is as on the CPU: where the source says fma
+    *"-std=c++17 -O3 -Werror all-warnings -Xptxas -v -Xfatbin=-compress-all".split(),
+    "-fmad=false",  # contraction is as on the CPU: where the source says fma
     "-Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror",
 ]
 
