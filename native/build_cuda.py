@@ -131,7 +131,7 @@ def build_emulated(cc: str | None = None, verbose: bool = False, sources: list[P
     library = folder / EMULATED
     with locked(folder):
         kernels, made = compile_all(folder, sources or cuda_sources(), command, verbose, ["-x", "c++"])
-        runtime, more = compile_all(folder, sorted((CUDA / "emulate").glob("*.cpp")), command, verbose, [])
+        runtime, more = compile_all(folder, sorted((CUDA / "emulate").glob("*.cpp")), command, verbose, ["-O2"])
         link(library, [*kernels, *runtime], [*command[:1], "-shared", "-pthread", "-Wl,--no-undefined", EXPORTS], verbose)
     print(f"gradino: {made + more} files of the emulated CUDA part compiled in {time.monotonic() - began:.1f} s", file=sys.stderr)
     return library

@@ -28,6 +28,7 @@ struct copy {
 };
 struct thread {
     fiber *on;
+    uint3 index;
     const char *file; /* of the barrier where it waits */
     int line, kind;
     int group; /* of its copies: how many were committed */
@@ -135,10 +136,19 @@ static void on_fault(int number, siginfo_t *info, void *) {
 
 /* ---- Threads --------------------------------------------------------------------------------------------------------- */
 
-static void set_position(int t) {
+/* This thread begins. */
+static void begin_at(int t) {
     const dim3 size = now.block_size;
     const unsigned n = (unsigned)t;
-    now.thread = {n % size.x, n / size.x % size.y, n / (size.x * size.y)};
+    if (size.y == 1 && size.z == 1) now.thread = {n, 0, 0};
+    else now.thread = {n % size.x, n / size.x % size.y, n / (size.x * size.y)};
+    threads[t].index = now.thread;
+    now.number = t, now.lane = t & 31, now.warp = t >> 5;
+}
+
+/* This one goes on. */
+static void go_on_at(int t) {
+    now.thread = threads[t].index;
     now.number = t, now.lane = t & 31, now.warp = t >> 5;
 }
 
@@ -172,7 +182,7 @@ static void fiber_entry() {
     for (;;) {
         while (started < count && ready_count == 0) {
             const int t = (int)thread_order.at((uint64_t)started++);
-            set_position(t);
+            begin_at(t);
             states[t] = RUNNING;
             threads[t].group = 0;
             threads[t].copies.clear();
@@ -415,7 +425,7 @@ static void run_block() {
             const int t = ready[ready_first];
             ready_first = (ready_first + 1) % MOST_THREADS;
             ready_count--;
-            set_position(t);
+            go_on_at(t);
             current = threads[t].on;
             fiber_switch(&scheduler, current);
         } else if (started < count) {
