@@ -492,8 +492,8 @@ static void read_environment() {
 static void run_now(const char *name, dim3 grid, dim3 block, size_t shared, void (*call)(void *), void *arguments) {
     const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z, size = (uint64_t)block.x * block.y * block.z;
     if (blocks == 0) return;
-    read_environment();
     device_time in_it;
+    read_environment();
     kernel_name = name, kernel_call = call, kernel_arguments = arguments;
     failed = false;
     launches++;
