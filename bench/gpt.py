@@ -23,6 +23,7 @@ from typing import Any
 import machine
 import numpy as np
 from compare import Contender, Effort, time_in_turn
+from gpt_library import model_file
 from workloads import Run
 
 HERE = Path(__file__).resolve().parent
@@ -46,16 +47,6 @@ class Size:
 
 
 SIZES = {"large": Size(6, 384, 6, 256, 8), "small": Size(4, 128, 4, 64, 12)}
-
-
-def model_file(library: str) -> Any:
-    """gpt_model.py, importing that library."""
-    os.environ["LIBRARY"] = library
-    spec = importlib.util.spec_from_file_location(f"gpt_model_{library}", HERE / "gpt_model.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def training(library: str, size: Size, dtype: str, weights: dict[str, np.ndarray] | None = None) -> tuple[Run, dict[str, np.ndarray]]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+from gpt_library import model_file
 
 
 @dataclass(frozen=True)
@@ -155,16 +152,6 @@ def kernels(gd: Any, sizes: Sizes) -> Iterator[Case]:
 
 
 # ---- Training steps, on gradino and on PyTorch ---------------------------------------------------------------------------------
-
-
-def model_file(library: str) -> Any:
-    """gpt_model.py, importing that library."""
-    os.environ["LIBRARY"] = library
-    spec = importlib.util.spec_from_file_location(f"gpt_model_{library}", HERE / "gpt_model.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def gpt_step(lib: Any, library: str, sizes: Sizes, bfloat16: bool) -> Callable[[], Any]:

@@ -1,6 +1,7 @@
 /* arena.c - arenas: bump allocation in reserved address space, marks and resets.
  * Every tensor is one node (a fixed-size record) in the arena's node span and its bytes in the data span. */
 #include "engine.h"
+#include "param.h"
 #include "profile.h"
 
 #include <sched.h>

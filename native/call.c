@@ -6,6 +6,7 @@
 #include "backward.h"
 #include "half.h"
 #include "kept.h"
+#include "param.h"
 
 static _Atomic(gd_callback) callback;
 

@@ -1,36 +1,12 @@
-/* engine.h - nodes, arenas and threads as the library's own files see them. */
+/* engine.h - nodes, threads, ops and devices as the library's own files see them; arenas: arena.h, parameters: param.h. */
 #ifndef GRADINO_ENGINE_H
 #define GRADINO_ENGINE_H
 
-#include <stdatomic.h>
 #include <string.h>
 
-#include "cuda/interface.h"
-#include "kernel.h"
-#include "status.h"
-
-/* Under the address sanitizer the free bytes of an arena are poisoned: whoever leaves a buffer is caught. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define GD_ASAN 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define GD_ASAN 1
-#endif
-#ifdef GD_ASAN
-#include <sanitizer/asan_interface.h>
-#define GD_POISON(from, bytes) __asan_poison_memory_region(from, (size_t)(bytes))
-#define GD_UNPOISON(from, bytes) __asan_unpoison_memory_region(from, (size_t)(bytes))
-#else
-#define GD_POISON(from, bytes) ((void)(from), (void)(bytes))
-#define GD_UNPOISON(from, bytes) ((void)(from), (void)(bytes))
-#endif
+#include "arena.h"
 
 #pragma GCC visibility push(hidden)
-
-/* ---- Handles: epoch (28 bits) | arena (10 bits) | index of the node (26 bits) ------------------- */
-enum { GD_INDEX_BITS = 26, GD_ARENA_BITS = 10, GD_EPOCH_BITS = 28 };
-enum { GD_MAX_ARENAS = 1 << GD_ARENA_BITS, GD_MAX_NODES = 1 << GD_INDEX_BITS };
 
 enum gd_node_flag {
     GD_REQUIRES_GRAD = 1 << 0,
@@ -90,55 +66,6 @@ typedef struct gd_node {
     uint8_t nout, out_index;    /* outputs of the op, and which one this is */
 } gd_node;
 
-/* Memory that outlives a reset for the sake of a caller's view. Sorted by address within its region. */
-struct gd_export {
-    gd_arena *arena;            /* NULL where no arena owns the bytes */
-    struct gd_region *region;   /* of the arena */
-    struct gd_param *param;     /* the parameter whose place in the slab must not be used again, or NULL */
-    char *start, *end;
-    gd_export *prev, *next;
-};
-
-typedef struct gd_span { /* reserved address space, committed from the front */
-    char *base;
-    int64_t asked, reserved, committed; /* reserved < asked: the system gave no more */
-    uint8_t device;             /* whose addresses these are, as in gd_view */
-} gd_span;
-
-/* The streams whose kernels may still use what was in a region before its top went down. */
-enum { GD_MAX_STREAMS = 32 }; /* of one device; a bit each */
-typedef struct gd_region { /* bytes of an arena in one kind of memory, see region.c */
-    gd_span span;
-    char *top, *limit;          /* next free byte; end of what may be used without a look (committed, next hole) */
-    gd_export *exports, *exports_tail, *hole; /* hole: the first export at or above top that must be skipped */
-    char *own_top;              /* of gd_arena.last_thread, see there */
-    int64_t high_water;
-    uint32_t used, before, waited; /* of a device: streams that made something here, those before the top went down last, */
-                                   /* and those that wait for them since */
-} gd_region;
-
-struct gd_arena {
-    atomic_flag lock;
-    uint32_t id, epoch, first_epoch; /* first: since it was opened */
-    gd_span nodes_span;
-    gd_region host, *region[GD_MAX_DEVICES]; /* of devices: made when something is first made there */
-    int regions;                /* devices that have one are below */
-    gd_node *nodes;
-    int64_t node_count, node_ready; /* in use (read without the lock by gd_node_peek); committed */
-    struct gd_object *objects;  /* of the caller, see call.c; newest first */
-    void *last_thread;          /* who allocated last; */
-    int64_t own_nodes;          /* from here, and from own_top of the regions on, all is that thread's: it may go back */
-                                /* so far without taking what another one made */
-    int64_t allocations, resets;
-    atomic_int open_scopes, backwards; /* backwards: that run in it now */
-    atomic_bool is_open, closing;
-    bool is_permanent, is_step;
-    char name[48];
-};
-
-extern gd_arena gd_arenas[GD_MAX_ARENAS];
-enum { GD_PERMANENT = 0 }; /* its index */
-
 /* ---- Threads -------------------------------------------------------------------------------------- */
 enum { GD_INHERIT = -1, GD_MAX_SCOPES = 64, GD_MAX_MODES = 256, GD_MESSAGE_BYTES = 1024, GD_SHAPE_TEXTS = 8 };
 typedef struct gd_thread {
@@ -172,84 +99,6 @@ typedef struct gd_thread {
 extern _Thread_local gd_thread *gd_thread_self __attribute__((tls_model("initial-exec")));
 gd_thread *gd_thread_start(void);
 static inline gd_thread *gd_self(void) { return __builtin_expect(gd_thread_self != NULL, 1) ? gd_thread_self : gd_thread_start(); }
-
-/* ---- Arenas ----------------------------------------------------------------------------------------- */
-void gd_flag_wait(atomic_flag *flag); /* until this thread has set it: the slow part of a lock */
-static inline void gd_flag_lock(atomic_flag *flag) {
-    if (__builtin_expect(atomic_flag_test_and_set_explicit(flag, memory_order_acquire), 0)) gd_flag_wait(flag);
-}
-static inline void gd_arena_lock(gd_arena *a) { gd_flag_lock(&a->lock); }
-static inline void gd_arena_unlock(gd_arena *a) { atomic_flag_clear_explicit(&a->lock, memory_order_release); }
-
-/* Bytes at the top of the arena, 64-byte aligned, uninitialised; NULL with an error set. Lock held. */
-void *gd_arena_bytes(gd_arena *a, int64_t bytes);
-/* A node with handle and defaults set (leaf, no op). Lock held. NULL with an error set. */
-gd_node *gd_arena_node(gd_arena *a);
-/* The same of a device's memory, as gd_view counts them; 0: the host's. */
-void *gd_arena_bytes_on(gd_arena *a, int device, int64_t bytes);
-/* A place in the arena that this thread can return to as long as nobody else has allocated. */
-typedef struct gd_place {
-    char *top;
-    int64_t nodes;
-    int regions;                     /* so many of device_top are set; NULL where there was none */
-    char *device_top[GD_MAX_DEVICES];
-} gd_place;
-gd_place gd_arena_place(gd_arena *a);
-/* With the lock held. */
-static inline gd_place gd_arena_at(const gd_arena *a) {
-    gd_place place;
-    place.top = a->host.top;
-    place.nodes = a->node_count;
-    place.regions = a->regions;
-    for (int k = 0; k < a->regions; k++) place.device_top[k] = a->region[k] ? a->region[k]->top : NULL;
-    return place;
-}
-/* Forgets what was allocated since; false if another thread has allocated meanwhile (nothing done). */
-bool gd_arena_return(gd_arena *a, const gd_place *place);
-/* The same inside one stretch with the lock held: nobody has seen what is forgotten. */
-void gd_arena_undo(gd_arena *a, const gd_place *place);
-/* For a call made of several ops: gd_here() before the first, then gd_or_return() passes the result on, and on
- * failure forgets what the first ones made in the active arena. */
-typedef struct gd_start { gd_arena *arena; gd_place place; } gd_start;
-gd_start gd_here(void);
-static inline gd_tensor gd_or_return(gd_start start, gd_tensor result) {
-    if (__builtin_expect(!result, 0) && start.arena) gd_arena_return(start.arena, &start.place);
-    return result;
-}
-/* Lowers the top after workspace was used; nodes stay. */
-void gd_arena_drop_bytes(gd_arena *a, int device, char *from, char *to);
-/* The region that an address lies in, or NULL; whether any has exports. Lock held. */
-gd_region *gd_arena_region_of(gd_arena *a, const char *address);
-bool gd_arena_has_exports(const gd_arena *a);
-
-/* ---- Regions (region.c). Lock of the arena held ---- */
-void gd_region_set(gd_region *r, gd_span span);
-void gd_region_close(gd_region *r);
-void *gd_region_take(gd_region *r, int64_t bytes, const char *name, bool permanent); /* NULL with an error set */
-void gd_region_lower(gd_region *r, char *top);
-/* The next export that the top must step over. */
-void gd_region_set_hole(gd_region *r, gd_export *hole);
-/* For the address sanitizer: the bytes between are free, but for exports. */
-void gd_region_poison(const gd_region *r, char *from, char *to);
-gd_status gd_region_out_of_memory(const gd_region *r, const char *name, int64_t bytes, const char *why);
-bool gd_region_warns(void); /* true once: of too many tensors outside step arenas */
-static inline bool gd_region_has(const gd_region *r, const char *address) {
-    return r->span.base && address >= r->span.base && address < r->span.base + r->span.reserved;
-}
-/* Frees the memory of a closed arena whose last export is gone. */
-void gd_arena_release(gd_arena *a);
-void gd_arena_lock_all(void);   /* around fork */
-void gd_arena_unlock_all(void);
-
-/* Address space, for arenas and slabs. */
-gd_status gd_span_reserve(gd_span *s, int64_t bytes, bool exact, const char *what);
-const char *gd_span_limited(const gd_span *s);
-gd_status gd_span_commit(gd_span *s, int64_t bytes, const char *what); /* at least `bytes` from the front */
-void gd_span_release(gd_span *s);
-/* Zeros committed bytes; of many, the pages go back to the system. device: as in gd_view. */
-void gd_zero_pages(int device, void *from, int64_t bytes);
-/* Tests: true when this allocation is to fail. */
-bool gd_allocation_fails(void);
 
 /* ---- Nodes ------------------------------------------------------------------------------------------- */
 gd_node *gd_node_missing(gd_tensor h, const char *who); /* sets the error, returns NULL */
@@ -412,7 +261,7 @@ void gd_half_optim(gd_optim_op op, const gd_optim_args *a);
 /* A copy of src's elements into dst (same shape or broadcast), casting. No versions, no graph. */
 void gd_copy_view(gd_view *dst, const gd_view *src);
 /* The same where both may share memory: through a copy. */
-gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src, const char *who);
+gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src);
 
 /* ---- Autograd ------------------------------------------------------------------------------------------ */
 typedef struct gd_vjp {
@@ -475,65 +324,6 @@ gd_status gd_transfer(gd_view *dst, const gd_view *src, bool wait);
 int gd_device_of_inputs(int op, gd_node *const *in, int64_t nin);
 /* Instead of a number beside tensors on a device: the same there. NULL with an error set. */
 gd_node *gd_device_number(gd_node *number, int device);
-
-/* ---- Parameters (param.c) -------------------------------------------------------------------------------- */
-enum { GD_REGIONS = 5 }; /* value, gradient, previous gradient (momentum), first and second Adam moment */
-/* The slabs (slab.c): the same bytes in all regions, of float32 or float64. Unused bytes are always zero. Under the lock. */
-void gd_slab_lock(void);
-void gd_slab_unlock(void);
-gd_status gd_slab_take(int device, int dtype, int64_t bytes, void **ptr);
-void gd_slab_give_back(int device, int dtype, const void *ptr, int64_t bytes);
-int64_t gd_slab_bytes(int device, bool committed); /* in use on a device, or held */
-enum { GD_MAX_SQUARE = GD_REGIONS, GD_STATES }; /* number of amsgrad's largest second moment; of all states */
-typedef struct gd_param {
-    void *ptr[GD_REGIONS];
-    gd_tensor state[GD_STATES];  /* a tensor over each, made on demand; [0] is the parameter */
-    void *max_exp_avg_sq;        /* amsgrad only */
-    const gd_optimizer *owner;   /* whose moments these are */
-    int64_t group, index;        /* where the optimizer that took it last lists it */
-    struct gd_param *next;       /* among the records of freed parameters, or the abandoned ones */
-    gd_tensor first_user, last_user; /* results of recorded ops that read it: the oldest that may need it, the newest */
-    int64_t bytes;               /* of one region, 64-byte multiple */
-    int64_t holds;               /* exports of its values */
-    uint8_t used;                /* bit per state that holds something */
-    uint8_t dtype, device;
-    bool in_slab, freed, abandoned;
-} gd_param;
-/* Of tensors that any thread may have made, and whose arena it may be closing. */
-bool gd_lives_elsewhere(gd_tensor h);
-bool gd_user_waits_elsewhere(gd_tensor user);
-static inline bool gd_lives(gd_tensor h) {
-    return h && (gd_arena_by_handle(h) == gd_self()->active ? gd_node_peek(h) != NULL : gd_lives_elsewhere(h));
-}
-/* Whether a backward may still come to the result of an op. */
-static inline bool gd_user_waits(gd_tensor user) {
-    if (!user) return false;
-    if (gd_arena_by_handle(user) != gd_self()->active) return gd_user_waits_elsewhere(user);
-    const gd_node *n = gd_node_peek(user);
-    return n && !(n->work & GD_FREED);
-}
-/* Notes that the op of `user` read the parameter. Of several graphs the oldest dies last where arenas nest. */
-static inline void gd_param_used(gd_param *p, const gd_node *user) {
-    if (!gd_user_waits(__atomic_load_n(&p->first_user, __ATOMIC_RELAXED))) {
-        gd_tensor last = __atomic_load_n(&p->last_user, __ATOMIC_RELAXED);
-        __atomic_store_n(&p->first_user, gd_user_waits(last) ? last : user->self, __ATOMIC_RELAXED);
-    }
-    __atomic_store_n(&p->last_user, user->self, __ATOMIC_RELAXED);
-}
-/* Gives a plain leaf the buffers an optimizer needs (in the permanent arena). */
-gd_status gd_param_adopt(gd_node *n);
-/* The gradient tensor of a parameter, made on demand; 0 with an error set. */
-gd_tensor gd_param_state_tensor(gd_node *n, int which);
-/* While a parameter is held its place in the slab is not used again, even if it is freed. */
-void gd_param_hold(gd_param *p);
-void gd_param_drop(gd_param *p);
-/* A gradient with a graph stands beside the slab: takes over into the slab what was written to it in place. */
-void gd_grad_settle(gd_node *n);
-/* Memory for amsgrad's maximum. */
-gd_status gd_param_amsgrad(gd_param *p);
-void gd_grad_clear(gd_node *n);
-gd_status gd_optimizer_apply(gd_optimizer *o, gd_node *parameter, const void *grad); /* one parameter, inside backward */
-bool gd_optimizer_has(const gd_optimizer *o, gd_tensor parameter);
 
 #pragma GCC visibility pop
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "kept.h"
+#include "param.h"
 
 static char *round_down(char *p) { return (char *)((uintptr_t)p & ~(uintptr_t)(GD_ALIGN - 1)); }
 static char *round_up(char *p) { return round_down(p + GD_ALIGN - 1); }

@@ -1,6 +1,7 @@
 /* gradient.c - where gradients go in a backward: vjp rules give them to inputs, where they add up; complete
  * ones reach .grad, the slab or an optimizer. */
 #include "backward.h"
+#include "param.h"
 #include "shape.h"
 
 /* ---- Lists, in the arena ------------------------------------------------------------------------------------ */

@@ -1,6 +1,7 @@
 /* kept.c - tensors that keep() put into the permanent arena: when one is given up, its place serves the next of
  * its size, so a value carried from step to step takes no more room in the end than in the beginning. */
 #include "kept.h"
+#include "param.h"
 
 /* Sizes in 64 bytes up to 4 KiB, above in eighths of a power of two. */
 enum { SMALL = 4096, SMALL_SIZES = SMALL / GD_ALIGN, SIZES = SMALL_SIZES + 8 * 48 };

@@ -3,6 +3,7 @@
 #define GRADINO_KEPT_H
 
 #include "engine.h"
+#include "param.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -1,6 +1,7 @@
 /* optim.c - optimizers: which parameters, which settings, how many updates; the arithmetic is in the
  * optimizer kernels. Neighbours in the slab that are at the same step are updated as one run. */
 #include "engine.h"
+#include "param.h"
 #include "profile.h"
 
 #include <math.h>

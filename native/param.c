@@ -1,6 +1,7 @@
 /* param.c - parameters: tensors in the slabs, with gradient and moments beside them; their end, which waits for
  * views and graphs; and .grad of any tensor. */
 #include "kept.h"
+#include "param.h"
 
 /* Both guarded by the slabs' lock. */
 static gd_param *spare; /* records of freed parameters, with their nodes */
@@ -317,7 +318,7 @@ gd_status gd_set_grad(gd_tensor t, gd_tensor grad) {
         to.data = n->param->ptr[1];
         bool own = g->self == n->param->state[1];
         if (own && n->work & GD_GRAD_SET && !n->grad) return GD_OK; /* p.grad = p.grad */
-        if (gd_views_overlap(&to, &g->v)) GD_TRY(gd_copy_overlapping(&to, &g->v, "grad"));
+        if (gd_views_overlap(&to, &g->v)) GD_TRY(gd_copy_overlapping(&to, &g->v));
         else gd_copy_view(&to, &g->v);
         gd_grad_clear(n); /* the old one, if somebody holds it */
         n->param->used |= 2;

@@ -2,6 +2,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "kept.h"
+#include "param.h"
 #include "profile.h"
 #include "recycle.h"
 #include "thread.h"

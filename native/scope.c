@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "kept.h"
+#include "param.h"
 
 _Thread_local gd_thread *gd_thread_self __attribute__((tls_model("initial-exec")));
 

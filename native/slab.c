@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "engine.h"
+#include "param.h"
 
 typedef struct hole { int64_t at, bytes; } hole;
 typedef struct slab {

@@ -280,8 +280,7 @@ gd_status gd_check_writable(gd_node *n, const char *who) {
     return GD_OK;
 }
 
-gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src, const char *who) {
-    (void)who;
+gd_status gd_copy_overlapping(gd_view *dst, const gd_view *src) {
     gd_view like = gd_view_like(src);
     gd_arena *a = gd_arena_active();
     if (!a) return gd_last_status();
@@ -304,7 +303,7 @@ gd_status gd_copy_in(gd_tensor t, gd_tensor source) {
     for (int d = 0; d < GD_DIMS; d++)
         if (s->v.shape[d] != n->v.shape[d] && s->v.shape[d] != 1)
             return gd_fail(GD_ERR_SHAPE, "setitem: a value of shape %s cannot be broadcast to %s", gd_text_view(&s->v), gd_text_view(&n->v));
-    if (gd_views_overlap(&n->v, &s->v)) GD_TRY(gd_copy_overlapping(&n->v, &s->v, WRITE)); /* the value as it was before the write */
+    if (gd_views_overlap(&n->v, &s->v)) GD_TRY(gd_copy_overlapping(&n->v, &s->v)); /* the value as it was before the write */
     else gd_copy_view(&n->v, &s->v);
     gd_storage(n)->version++;
     return GD_OK;

@@ -2,6 +2,7 @@
  * makes a new node over the same memory, and leaves word of it (`next`) with the old one, which ops recorded before go on
  * to mean. Views of a tensor that was replaced are made anew from it when they are next used. */
 #include "kept.h"
+#include "param.h"
 #include "vjp.h"
 
 /* ---- What stands for a tensor now ---------------------------------------------------------------------------------- */

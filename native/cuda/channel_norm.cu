@@ -63,15 +63,7 @@ template <class T, int KIND> __global__ void __launch_bounds__(GD_TEAM_THREADS, 
     double mean = live ? (double)x.template load<T>(base, 0) : 0, squares = 0;
     for (int pass = 0; pass < (sizeof(T) == 8 ? 2 : 1); pass++) { /* float64: a second time, about the mean */
         double s = 0, q = 0;
-        team.each(n, x.vector, [&](int64_t k, bool four) {
-            T v[4];
-            gd_read(x, base, k, four, v);
-            GD_EACH_OF(j, four) {
-                const double d = (double)v[j] - mean;
-                s += d;
-                q = fma(d, d, q);
-            }
-        });
+        team.each(n, x.vector, [&](int64_t k, bool four) { gd_deviations<T>(x, base, k, four, mean, &s, &q); });
         s = team.sum(s);
         const double shift = s / (double)x.row.size;
         squares = team.sum(q) - shift * s;

@@ -1,17 +1,9 @@
 /* gru.cu - one step of a GRU after its two products, and its gradients: r, z, n from the pre-activations of input and state in this
  * order (PyTorch's), the reset gate after the product: n = tanh(in + r hn), h' = n + z (h - n). A thread takes one hidden unit. */
 #include "axes.cuh"
-
-#include "../scalar.h"
+#include "formulas.cuh"
 
 enum { THREADS = 256 };
-
-static __device__ float sigmoid_of(float x) { return gd_sigmoid_f32(x); }
-static __device__ double sigmoid_of(double x) { return gd_sigmoid_f64(x); }
-static __device__ float tanh_of(float x) { return gd_tanh_f32(x); }
-static __device__ double tanh_of(double x) { return tanh(x); }
-static __device__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
-static __device__ double fused(double a, double b, double c) { return fma(a, b, c); }
 
 /* A matrix (rows, units or three times as many). */
 struct matrix {
@@ -26,12 +18,12 @@ static matrix matrix_of(const gd_view *v) { return {v->data, v->strides[2], v->s
 template <class T> __global__ void __launch_bounds__(THREADS) gru_step(matrix gi, matrix gh, matrix h, matrix y, matrix gates, int64_t rows, int64_t n) {
     const int64_t k = gd_thread_index(), b = k / n, j = k - b * n;
     if (b >= rows) return;
-    const T r = sigmoid_of(gi.at<T>(b, j) + gh.at<T>(b, j)), z = sigmoid_of(gi.at<T>(b, n + j) + gh.at<T>(b, n + j));
-    const T c = tanh_of(fused(r, gh.at<T>(b, 2 * n + j), gi.at<T>(b, 2 * n + j)));
+    const T r = gd_sigmoid_of(gi.at<T>(b, j) + gh.at<T>(b, j)), z = gd_sigmoid_of(gi.at<T>(b, n + j) + gh.at<T>(b, n + j));
+    const T c = gd_tanh_of(gd_fused(r, gh.at<T>(b, 2 * n + j), gi.at<T>(b, 2 * n + j)));
     gates.put<T>(b, j, r);
     gates.put<T>(b, n + j, z);
     gates.put<T>(b, 2 * n + j, c);
-    y.put<T>(b, j, fused(z, h.at<T>(b, j) - c, c));
+    y.put<T>(b, j, gd_fused(z, h.at<T>(b, j) - c, c));
 }
 
 GD_CUDA_KERNEL(gru_cell) {
@@ -48,7 +40,7 @@ __global__ void __launch_bounds__(THREADS) gru_slopes(matrix g, matrix gates, ma
     if (b >= rows) return;
     const T in = g.at<T>(b, j), r = gates.at<T>(b, j), z = gates.at<T>(b, n + j), c = gates.at<T>(b, 2 * n + j);
     const T dz = in == 0 ? 0 : in * ((h.at<T>(b, j) - c) * (z * (1 - z)));
-    const T dc = in == 0 ? 0 : in * ((1 - z) * fused(-c, c, (T)1));
+    const T dc = in == 0 ? 0 : in * ((1 - z) * gd_fused(-c, c, (T)1));
     const T dr = dc == 0 ? 0 : dc * (gh.at<T>(b, 2 * n + j) * (r * (1 - r)));
     dgi.put<T>(b, j, dr), dgh.put<T>(b, j, dr);
     dgi.put<T>(b, n + j, dz), dgh.put<T>(b, n + j, dz);

@@ -1,23 +1,9 @@
 /* loss_pairs.cu - losses of two tensors of one shape, element by element, and their slopes: squared error, smooth L1 and Huber,
  * binary cross entropy of probabilities and of logits. */
+#include "formulas.cuh"
 #include "loss.cuh"
 
-#include "../scalar.h"
-
 enum { EACH = 16 }; /* elements of a thread, where they are added up */
-
-static __device__ float size_of(float x) { return fabsf(x); }
-static __device__ double size_of(double x) { return fabs(x); }
-static __device__ float sigmoid_of(float x) { return gd_sigmoid_f32(x); }
-static __device__ double sigmoid_of(double x) { return gd_sigmoid_f64(x); }
-static __device__ float log_sigmoid_of(float x) { return gd_log_sigmoid_f32(x); }
-static __device__ double log_sigmoid_of(double x) { return gd_log_sigmoid_f64(x); }
-static __device__ float log_of(float x) { return gd_log_f32(x); }
-static __device__ double log_of(double x) { return log(x); }
-static __device__ float log1p_of(float x) { return gd_log1p_f32(x); }
-static __device__ double log1p_of(double x) { return log1p(x); }
-static __device__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
-static __device__ double fused(double a, double b, double c) { return fma(a, b, c); }
 
 /* A rule gives the loss of x and y, and its slope in x. */
 template <class T> struct mse_rule {
@@ -32,26 +18,26 @@ template <class T> struct smooth_rule {
     explicit smooth_rule(const gd_attr &at) : beta((T)at.f[0]), flat(at.i[1] ? beta : 1), curve(at.i[1] || beta == 0 ? 1 : 1 / beta) {}
     __device__ T loss(T x, T y) const {
         const T d = x - y;
-        return size_of(d) < beta ? (d * d) / 2 * curve : flat * (size_of(d) - beta / 2);
+        return gd_size_of(d) < beta ? (d * d) / 2 * curve : flat * (gd_size_of(d) - beta / 2);
     }
     __device__ T slope(T x, T y) const {
         const T d = x - y;
-        return size_of(d) < beta ? d * curve : d > 0 ? flat : d < 0 ? -flat : 0 * d;
+        return gd_size_of(d) < beta ? d * curve : d > 0 ? flat : d < 0 ? -flat : 0 * d;
     }
 };
 
 /* Both terms of a certain and right answer are 0: nothing is lost beside a large logit. */
 template <class T> struct logits_rule {
     explicit logits_rule(const gd_attr &) {}
-    __device__ T loss(T x, T y) const { return fused(-x, y, x < 0 ? (T)0 : x) - log_sigmoid_of(size_of(x)); }
-    __device__ T slope(T x, T y) const { return sigmoid_of(x) - y; }
+    __device__ T loss(T x, T y) const { return gd_fused(-x, y, x < 0 ? (T)0 : x) - gd_log_sigmoid_of(gd_size_of(x)); }
+    __device__ T slope(T x, T y) const { return gd_sigmoid_of(x) - y; }
 };
 
 /* Logarithms are at least -100; the spread is bounded in float32 for both, as PyTorch has it. */
 template <class T> struct probabilities_rule {
     explicit probabilities_rule(const gd_attr &) {}
     static __device__ T bounded(T l) { return l < -100 ? -100 : l; }
-    __device__ T loss(T x, T y) const { return (y - 1) * bounded(log1p_of(-x)) - y * bounded(log_of(x)); }
+    __device__ T loss(T x, T y) const { return (y - 1) * bounded(gd_log1p_of(-x)) - y * bounded(gd_log_of(x)); }
     __device__ T slope(T x, T y) const {
         const T spread = (1 - x) * x, least = (T)1e-12f;
         return (x - y) / (spread < least ? least : spread);

@@ -1,4 +1,5 @@
 /* moments.cu - var, std, logsumexp and vector_norm, each in one pass over memory. */
+#include "formulas.cuh"
 #include "reduce.cuh"
 
 /* ---- var, std: moments of parts about their own mean, joined as Chan, Golub and LeVeque do (1979) ------------------------ */
@@ -48,9 +49,6 @@ GD_CUDA_WORKSPACE(std) { return gd_reduce_workspace(a); }
 
 /* ---- logsumexp: parts about their own maximum ------------------------------------------------------------------------------ */
 
-static __device__ float exp_of(float x) { return expf(x); }
-static __device__ double exp_of(double x) { return exp(x); }
-
 template <class T> struct lse_acc {
     double sum;
     T most; /* an infinite or NaN maximum stands for itself */
@@ -66,7 +64,7 @@ template <class Element> struct lse_fold {
     __device__ void step_4(Acc &acc, const T (&v)[4], int64_t k) const {
         const T ab = v[0] > v[1] ? v[0] : v[1], cd = v[2] > v[3] ? v[2] : v[3], most = ab > cd ? ab : cd;
         const bool plain = most - most == 0 && v[0] == v[0] && v[1] == v[1] && v[2] == v[2] && v[3] == v[3];
-        if (plain) acc = join(acc, {(double)((exp_of(v[0] - most) + exp_of(v[1] - most)) + (exp_of(v[2] - most) + exp_of(v[3] - most))), most});
+        if (plain) acc = join(acc, {(double)((gd_exp_of(v[0] - most) + gd_exp_of(v[1] - most)) + (gd_exp_of(v[2] - most) + gd_exp_of(v[3] - most))), most});
         else for (int j = 0; j < 4; j++) step(acc, v[j], k + j);
     }
     __device__ Acc join(Acc a, Acc b) const {
@@ -74,8 +72,8 @@ template <class Element> struct lse_fold {
         if (b.most != b.most || a.most <= -(T)INFINITY) return b;
         if (a.most >= (T)INFINITY) return a;
         if (b.most >= (T)INFINITY) return b;
-        if (b.most > a.most) return {a.sum * (double)exp_of(a.most - b.most) + b.sum, b.most};
-        return {a.sum + b.sum * (double)exp_of(b.most - a.most), a.most};
+        if (b.most > a.most) return {a.sum * (double)gd_exp_of(a.most - b.most) + b.sum, b.most};
+        return {a.sum + b.sum * (double)gd_exp_of(b.most - a.most), a.most};
     }
     __device__ void store(int64_t o, Acc acc, int64_t) const {
         gd_store<T>(out, dtype, o, acc.most - acc.most == 0 ? (T)((double)acc.most + log(acc.sum)) : acc.most);

@@ -33,15 +33,7 @@ __global__ void __launch_bounds__(GD_TEAM_THREADS, 2) norm_rows(gd_rows x, gd_ro
     double mean = live && stats.centred ? (double)x.template load<T>(base, 0) : 0, square = 0;
     for (int pass = 0; pass < (sizeof(T) == 8 && stats.centred ? 2 : 1); pass++) {
         double s = 0, q = 0;
-        team.each(n, vector, [&](int64_t k, bool four) {
-            T v[4];
-            gd_read(x, base, k, four, v);
-            GD_EACH_OF(j, four) {
-                const double d = (double)v[j] - mean;
-                s += d;
-                q = fma(d, d, q);
-            }
-        });
+        team.each(n, vector, [&](int64_t k, bool four) { gd_deviations<T>(x, base, k, four, mean, &s, &q); });
         const double shift = stats.centred ? team.sum(s) / (double)x.row.size : 0;
         square = team.sum(q) / (double)x.row.size - shift * shift;
         mean += shift;

@@ -1,15 +1,9 @@
 /* optim.cu - the optimizers: one pass over the parallel slab regions, with PyTorch's formulas in PyTorch's order (the
  * single-tensor versions in torch/optim). A thread takes four neighbouring elements. */
 #include "axes.cuh"
+#include "formulas.cuh"
 
 enum { THREADS = 256 };
-
-static __device__ __forceinline__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
-static __device__ __forceinline__ double fused(double a, double b, double c) { return fma(a, b, c); }
-static __device__ __forceinline__ float root_of(float x) { return sqrtf(x); }
-static __device__ __forceinline__ double root_of(double x) { return sqrt(x); }
-static __device__ __forceinline__ float size_of(float x) { return fabsf(x); }
-static __device__ __forceinline__ double size_of(double x) { return fabs(x); }
 
 /* The regions of one element. Those that an optimizer does not use are never stored. */
 template <class T> struct state { T param, momentum, mean, square, largest; };
@@ -31,8 +25,8 @@ template <class T> struct common {
         keep = (T)beta, fresh = (T)(1 - beta);
         regions = PARAM | (a->momentum ? MOMENTUM : 0) | (a->exp_avg ? MEAN : 0) | (a->exp_avg_sq ? SQUARE : 0) | (a->max_exp_avg_sq ? LARGEST : 0);
     }
-    __device__ T gradient(T g, T param) const { return decay != 0 ? fused(decay, param, sign * g) : sign * g; }
-    __device__ T lerp(T mean, T g) const { return fused(slope, g - mean, near_mean ? mean : g); }
+    __device__ T gradient(T g, T param) const { return decay != 0 ? gd_fused(decay, param, sign * g) : sign * g; }
+    __device__ T lerp(T mean, T g) const { return gd_fused(slope, g - mean, near_mean ? mean : g); }
     __device__ T squares(T square, T g) const { return square * keep + fresh * g * g; }
 };
 
@@ -100,10 +94,10 @@ template <class T> struct sgd_rule : common<T> {
         const T g = this->gradient(grad, x.param);
         T direction = g;
         if (momentum != 0) {
-            x.momentum = starts ? g : fused(fresh_share, g, x.momentum * momentum);
-            direction = nesterov ? fused(momentum, x.momentum, g) : x.momentum;
+            x.momentum = starts ? g : gd_fused(fresh_share, g, x.momentum * momentum);
+            direction = nesterov ? gd_fused(momentum, x.momentum, g) : x.momentum;
         }
-        x.param = fused(rate, direction, x.param);
+        x.param = gd_fused(rate, direction, x.param);
     }
 };
 OPTIMIZER(sgd)
@@ -123,7 +117,7 @@ template <class T> struct adam_rule : common<T> {
             if (v == v && !(x.largest < v)) v = x.largest;
             x.largest = v;
         }
-        x.param = p + rate * x.mean / (root_of(v) / correction + this->eps);
+        x.param = p + rate * x.mean / (gd_root_of(v) / correction + this->eps);
     }
 };
 OPTIMIZER(adam)
@@ -144,10 +138,10 @@ template <class T> struct rmsprop_rule : common<T> {
             x.mean = this->lerp(x.mean, g);
             spread = x.square - x.mean * x.mean;
         }
-        const T root = root_of(spread) + this->eps;
+        const T root = gd_root_of(spread) + this->eps;
         if (this->regions & MOMENTUM) {
             x.momentum = x.momentum * factor + g / root;
-            x.param = fused(rate, x.momentum, x.param);
+            x.param = gd_fused(rate, x.momentum, x.param);
         } else {
             x.param += rate * g / root;
         }
@@ -166,7 +160,7 @@ template <class T> struct adagrad_rule : common<T> {
     __device__ void step(state<T> &x, T grad) const {
         const T g = this->gradient(grad, x.param);
         x.square = (starts ? initial : x.square) + g * g;
-        x.param += rate * g / (root_of(x.square) + this->eps);
+        x.param += rate * g / (gd_root_of(x.square) + this->eps);
     }
 };
 OPTIMIZER(adagrad)
@@ -181,9 +175,9 @@ template <class T> struct adadelta_rule : common<T> {
     __device__ void step(state<T> &x, T grad) const {
         const T g = this->gradient(grad, x.param);
         x.square = this->squares(x.square, g);
-        const T delta = root_of(x.mean + this->eps) / root_of(x.square + this->eps) * g;
+        const T delta = gd_root_of(x.mean + this->eps) / gd_root_of(x.square + this->eps) * g;
         x.mean = this->squares(x.mean, delta);
-        x.param = fused(rate, delta, x.param);
+        x.param = gd_fused(rate, delta, x.param);
     }
 };
 OPTIMIZER(adadelta)
@@ -196,7 +190,7 @@ template <class T> struct adamax_rule : common<T> {
         rate = (T)-(a->lr / a->bias_correction1);
     }
     __device__ void step(state<T> &x, T grad) const {
-        const T g = this->gradient(grad, x.param), old = x.square * this->keep, now = size_of(g) + this->eps;
+        const T g = this->gradient(grad, x.param), old = x.square * this->keep, now = gd_size_of(g) + this->eps;
         x.mean = this->lerp(x.mean, g);
         x.square = old != old || old > now ? old : now;
         x.param += rate * x.mean / x.square;
@@ -214,7 +208,7 @@ template <class T> struct nadam_rule : common<T> {
         const T g = this->gradient(grad, x.param);
         x.mean = this->lerp(x.mean, g);
         x.square = this->squares(x.square, g);
-        const T root = root_of(x.square / correction) + this->eps;
+        const T root = gd_root_of(x.square / correction) + this->eps;
         x.param = x.param * this->shrink + rate * g / root + mean_rate * x.mean / root;
     }
 };
@@ -233,7 +227,7 @@ template <class T> struct radam_rule : common<T> {
         x.mean = this->lerp(x.mean, g);
         x.square = this->squares(x.square, g);
         T move = x.mean / correction * lr;
-        if (rectified) move = move * (second / (root_of(x.square) + this->eps)) * rate;
+        if (rectified) move = move * (second / (gd_root_of(x.square) + this->eps)) * rate;
         x.param = x.param * this->shrink - move;
     }
 };

@@ -1,9 +1,9 @@
 /* random.cu - tensors from nothing: arange, eye, and the random ones, with dropout and one_hot.
  * Random numbers are Philox of seed, offset and element index (native/random.h): the same as on the CPU. */
 #include "axes.cuh"
+#include "formulas.cuh"
 
 #include "../random.h"
-#include "../scalar.h"
 
 enum { THREADS = 256 };
 
@@ -107,8 +107,6 @@ template <class T> using signed_of = std::conditional_t<sizeof(T) == 8, int64_t,
 
 static __device__ float unit_of(uint32_t word) { return gd_unit_f32(word); }
 static __device__ double unit_of(uint64_t word) { return gd_unit_f64(word); }
-static __device__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
-static __device__ double fused(double a, double b, double c) { return fma(a, b, c); }
 
 /* low + u (high - low), and never high. Halves: the largest one that is not above it. */
 template <class T> __global__ void __launch_bounds__(THREADS) uniform(making m, T low, T width, T top) {
@@ -118,7 +116,7 @@ template <class T> __global__ void __launch_bounds__(THREADS) uniform(making m, 
     T y[4];
     m.words(first, word);
     for (int j = 0; j < 4; j++) {
-        const T v = fused(unit_of(word[j]), width, low);
+        const T v = gd_fused(unit_of(word[j]), width, low);
         y[j] = v < top ? v : top;
     }
     if constexpr (gd_is_same<T, float>) {
@@ -156,10 +154,6 @@ static __device__ float cos_near(float x) {
 }
 static __device__ double sin_near(double x) { return sin(x); }
 static __device__ double cos_near(double x) { return cos(x); }
-static __device__ float log_of(float x) { return gd_log_f32(x); }
-static __device__ double log_of(double x) { return log(x); }
-static __device__ float root_of(float x) { return sqrtf(x); }
-static __device__ double root_of(double x) { return sqrt(x); }
 
 /* Box and Muller's transform of pairs of words: radius from the first, angle from the second, of which two bits are the
  * quarter of the circle. */
@@ -174,12 +168,12 @@ template <class T> __global__ void __launch_bounds__(THREADS) normal(making m, T
     T y[4];
     m.words(first, word);
     for (int k = 0; k < 4; k += 2) {
-        const T u = ((T)(S)(word[k] >> 1) + (T)0.5) * unit, radius = root_of((T)-2 * log_of(u)) * deviation;
+        const T u = ((T)(S)(word[k] >> 1) + (T)0.5) * unit, radius = gd_root_of((T)-2 * gd_log_of(u)) * deviation;
         const T angle = (T)(S)(word[k + 1] << 2) * eighth;
         const S quarter = (S)(word[k + 1] >> (bits - 2));
         const T s = sin_near(angle), c = cos_near(angle), along = quarter & 1 ? s : c, across = quarter & 1 ? c : s;
-        y[k] = fused(quarter == 1 || quarter == 2 ? -along : along, radius, mean);
-        y[k + 1] = fused(quarter >= 2 ? -across : across, radius, mean);
+        y[k] = gd_fused(quarter == 1 || quarter == 2 ? -along : along, radius, mean);
+        y[k + 1] = gd_fused(quarter >= 2 ? -across : across, radius, mean);
     }
     m.put(first, y);
 }

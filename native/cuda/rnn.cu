@@ -1,17 +1,10 @@
 /* rnn.cu - LSTM: one launch for a step of all rows, forward a warp for each hidden unit of a row, which sums the products of its four
  * gates. c' = f c + i g, h' = o tanh(c'), gates in order i f g o (PyTorch's). What goes from step to step is float32 or float64. */
 #include "axes.cuh"
-
-#include "../scalar.h"
+#include "formulas.cuh"
 
 enum { THREADS = 256, UNITS = THREADS / GD_WARP };
 
-static __device__ float sigmoid_of(float x) { return gd_sigmoid_f32(x); }
-static __device__ double sigmoid_of(double x) { return gd_sigmoid_f64(x); }
-static __device__ float tanh_of(float x) { return gd_tanh_f32(x); }
-static __device__ double tanh_of(double x) { return tanh(x); }
-static __device__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
-static __device__ double fused(double a, double b, double c) { return fma(a, b, c); }
 /* A gradient of 0 stays 0, whatever the slope. */
 template <class T> __device__ T chain(T gradient, T slope) { return gradient == 0 ? 0 : gradient * slope; }
 
@@ -78,16 +71,16 @@ __global__ void __launch_bounds__(THREADS) lstm_step(steps s, int64_t t, series 
     T pre[4] = {0, 0, 0, 0};
     for (int64_t i = lane; i < s.I; i += GD_WARP) {
         const T v = x.at<T>(t, b, i);
-        for (int g = 0; g < 4; g++) pre[g] = fused(v, w.w_ih.at<T>(0, g * s.H + j, i), pre[g]);
+        for (int g = 0; g < 4; g++) pre[g] = gd_fused(v, w.w_ih.at<T>(0, g * s.H + j, i), pre[g]);
     }
     for (int64_t i = lane; i < s.H; i += GD_WARP) {
         const T v = h[b * s.H + i];
-        for (int g = 0; g < 4; g++) pre[g] = fused(v, w.w_hh.at<T>(0, g * s.H + j, i), pre[g]);
+        for (int g = 0; g < 4; g++) pre[g] = gd_fused(v, w.w_hh.at<T>(0, g * s.H + j, i), pre[g]);
     }
     for (int g = 0; g < 4; g++) pre[g] = gd_warp_sum(pre[g]) + (w.b_ih.at<T>(0, 0, g * s.H + j) + w.b_hh.at<T>(0, 0, g * s.H + j));
     if (lane != 0) return;
-    const T gate[4] = {sigmoid_of(pre[0]), sigmoid_of(pre[1]), tanh_of(pre[2]), sigmoid_of(pre[3])};
-    const T cell = fused(gate[1], c[k], gate[0] * gate[2]), y = gate[3] * tanh_of(cell);
+    const T gate[4] = {gd_sigmoid_of(pre[0]), gd_sigmoid_of(pre[1]), gd_tanh_of(pre[2]), gd_sigmoid_of(pre[3])};
+    const T cell = gd_fused(gate[1], c[k], gate[0] * gate[2]), y = gate[3] * gd_tanh_of(cell);
     c[k] = cell;
     h_next[k] = y;
     out.cells.put<T>(t, b, j, cell);
@@ -135,11 +128,11 @@ template <class T> __global__ void __launch_bounds__(THREADS) lstm_slopes(steps 
     if (t < s.length(b)) {
         const bool first = s.is_first(t, b);
         const T i = v.gates.at<T>(t, b, j), f = v.gates.at<T>(t, b, H + j), g = v.gates.at<T>(t, b, 2 * H + j), o = v.gates.at<T>(t, b, 3 * H + j);
-        const T c_before = first ? v.c0.at<T>(0, b, j) : v.cells.at<T>(s.before(t), b, j), tanh_c = tanh_of(v.cells.at<T>(t, b, j));
-        const T dhidden = dh[k] + v.dy.at<T>(t, b, j), dcell = dc[k] + chain(dhidden, o * fused(-tanh_c, tanh_c, (T)1));
+        const T c_before = first ? v.c0.at<T>(0, b, j) : v.cells.at<T>(s.before(t), b, j), tanh_c = gd_tanh_of(v.cells.at<T>(t, b, j));
+        const T dhidden = dh[k] + v.dy.at<T>(t, b, j), dcell = dc[k] + chain(dhidden, o * gd_fused(-tanh_c, tanh_c, (T)1));
         d[0] = chain(dcell, g * (i * (1 - i)));
         d[1] = chain(dcell, c_before * (f * (1 - f)));
-        d[2] = chain(dcell, i * fused(-g, g, (T)1));
+        d[2] = chain(dcell, i * gd_fused(-g, g, (T)1));
         d[3] = chain(dhidden, tanh_c * (o * (1 - o)));
         dc[k] = chain(dcell, f);
         before = first ? v.h0.at<T>(0, b, j) : v.y.at<T>(s.before(t), b, j);
@@ -156,7 +149,7 @@ template <class T> __global__ void __launch_bounds__(THREADS) lstm_back(steps s,
     const int64_t k = gd_thread_index(), b = k / s.H, j = k - b * s.H;
     if (b >= s.B || t >= s.length(b)) return;
     T sum = 0;
-    for (int64_t r = 0; r < 4 * s.H; r++) sum = fused(dg[4 * b * s.H + r], w_hh.at<T>(0, r, j), sum);
+    for (int64_t r = 0; r < 4 * s.H; r++) sum = gd_fused(dg[4 * b * s.H + r], w_hh.at<T>(0, r, j), sum);
     dh[k] = sum;
 }
 

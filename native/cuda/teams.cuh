@@ -4,6 +4,7 @@
 #define GRADINO_CUDA_TEAMS_CUH
 
 #include "axes.cuh"
+#include "formulas.cuh"
 
 enum gd_team_kind { GD_BY_WARP, GD_BY_BLOCK, GD_BY_COLUMNS, GD_BY_THREAD };
 enum {
@@ -68,6 +69,17 @@ template <class T> __device__ __forceinline__ void gd_write(const gd_rows &y, in
     GD_UNROLL               \
     for (int j = 0; j < 4; j++) if (j == 0 || (four))
 
+/* The sums of four elements' deviations from `mean`, and of their squares, with what came before. */
+template <class T> __device__ __forceinline__ void gd_deviations(const gd_rows &x, int64_t base, int64_t k, bool four, double mean, double *sum, double *squares) {
+    T v[4];
+    gd_read(x, base, k, four, v);
+    GD_EACH_OF(j, four) {
+        const double d = (double)v[j] - mean;
+        *sum += d;
+        *squares = fma(d, d, *squares);
+    }
+}
+
 static inline gd_team_kind gd_team_of(const gd_rows *x) {
     const bool beside = x->rows.size >= 8 && x->rows.stride[x->rows.n - 1] == 1 && x->rows.shape[x->rows.n - 1] >= 8;
     if (beside && x->row.stride[x->row.n - 1] != 1) return GD_BY_COLUMNS;
@@ -84,13 +96,6 @@ static inline gd_team_kind gd_team_of(const gd_rows *x) {
 #define GD_LAUNCH_TEAMS(kernel, x, stream, ...)                                                   \
     if ((x).dtype == GD_FLOAT64) { GD_LAUNCH_TEAMS_OF(double, kernel, x, stream, __VA_ARGS__) }   \
     else { GD_LAUNCH_TEAMS_OF(float, kernel, x, stream, __VA_ARGS__) }
-
-static __device__ __forceinline__ float gd_exp_of(float x) { return expf(x); }
-static __device__ __forceinline__ double gd_exp_of(double x) { return exp(x); }
-static __device__ __forceinline__ float gd_log_of(float x) { return logf(x); }
-static __device__ __forceinline__ double gd_log_of(double x) { return log(x); }
-static __device__ __forceinline__ float gd_fused(float a, float b, float c) { return fmaf(a, b, c); }
-static __device__ __forceinline__ double gd_fused(double a, double b, double c) { return fma(a, b, c); }
 
 /* The largest of a row, and the sum of exp(x - it) over those that were looked at: found out in one pass. */
 template <class T> struct gd_online {

@@ -11,6 +11,8 @@
 #include "cuda_runtime.h"
 #include "devices.h"
 #include "fibers.h"
+#include "launch.h"
+#include "order.h"
 
 namespace gd_emulate {
 
@@ -18,21 +20,14 @@ position now;
 
 /* ---- State: one launch at a time ----------------------------------------------------------------------------------- */
 
-enum { MOST_THREADS = 1024, MOST_WARPS = MOST_THREADS / 32, MOST_MEETINGS = 16, MESSAGE = 1024 };
+enum { MOST_WARPS = MOST_THREADS / 32, MOST_MEETINGS = 16, MESSAGE = 1024 };
 enum state : uint8_t { UNSTARTED, READY, RUNNING, AT_BARRIER, AT_MEETING, DONE };
 
-struct copy {
-    int32_t to;
-    const void *from;
-    int bytes, group;
-};
 struct thread {
     fiber *on;
     uint3 index;
     const char *file; /* of the barrier where it waits */
     int line, kind;
-    int group; /* of its copies: how many were committed */
-    std::vector<copy> copies;
 };
 struct gathering { /* lanes of a warp that wait for each other */
     meeting m;
@@ -49,7 +44,6 @@ static thread_local char last_message[MESSAGE];
 static const char *kernel_name;
 static void (*kernel_call)(void *);
 static void *kernel_arguments;
-static uint32_t launches;
 static bool running, failed;
 static pthread_t runner;
 static char message[MESSAGE];
@@ -65,30 +59,6 @@ static int barrier_came, barrier_sum, barrier_result;
 static fiber scheduler, *current;
 static std::vector<fiber *> fibers, idle;
 
-/* Order of threads and blocks: 0 as they are numbered, else shuffled by a seed. */
-static uint64_t seed, draws;
-static uint32_t random_below(uint32_t n) {
-    draws = draws * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((draws >> 33) % n);
-}
-struct shuffled_order {
-    uint64_t n, factor, shift;
-    void draw(uint64_t n_) {
-        n = n_, factor = 1, shift = 0;
-        if (!seed || n < 2) return;
-        shift = random_below(n > 0x7fffffff ? 0x7fffffff : (uint32_t)n);
-        do factor = 1 + random_below(n > 0x7fffffff ? 0x7fffffff : (uint32_t)n);
-        while (common(factor, n) != 1);
-    }
-    uint64_t at(uint64_t i) const { return seed ? (uint64_t)(((unsigned __int128)i * factor + shift) % n) : i; }
-    static uint64_t common(uint64_t a, uint64_t b) {
-        while (b) {
-            const uint64_t rest = a % b;
-            a = b, b = rest;
-        }
-        return a;
-    }
-};
 static shuffled_order thread_order;
 
 const char *take_message() {
@@ -184,8 +154,7 @@ static void fiber_entry() {
             const int t = (int)thread_order.at((uint64_t)started++);
             begin_at(t);
             states[t] = RUNNING;
-            threads[t].group = 0;
-            threads[t].copies.clear();
+            copies_begin(t);
             kernel_call(kernel_arguments);
             if (failed) break;
             states[t] = DONE;
@@ -320,68 +289,6 @@ uint32_t match(uint32_t mask, uint64_t bits) {
 }
 uint32_t active_lanes() { return warps[now.warp].exist & ~warps[now.warp].exited; }
 
-/* ---- Shared memory ---------------------------------------------------------------------------------------------------- */
-
-alignas(128) unsigned char shared_bytes[SHARED_MOST + 16];
-touched shared_touched[SHARED_MOST + 16];
-bool checks_races = true;
-int32_t dynamic_size;
-static int32_t static_size; /* of the launch so far, after the dynamic part */
-
-int32_t place(shared_slot *slot, size_t bytes) {
-    if (slot->launch != launches) {
-        const int32_t first = (dynamic_size + 15) & -16;
-        static_size = (static_size + 15) & -16;
-        slot->launch = launches;
-        slot->at = first + static_size;
-        static_size += (int32_t)bytes;
-        if (static_size > SHARED_STATIC) fail("%d bytes of static shared memory: at most %d", static_size, SHARED_STATIC);
-        if (slot->at + (int32_t)bytes > SHARED_MOST) fail("%d bytes of shared memory: at most %d", slot->at + (int32_t)bytes, SHARED_MOST);
-    }
-    return slot->at;
-}
-
-void fail_bounds(int64_t at, int64_t extent, const char *what) {
-    fail("out of bounds of shared memory: element %lld of %lld %s", (long long)at, (long long)extent, what);
-}
-
-void fail_unwritten(int32_t at, int size) {
-    fail("reads %d bytes at %d of shared memory that this block has not written", size, (int)at);
-}
-
-void fail_race(int32_t at, int size, const char *what, int other) {
-    char who[32];
-    if (other >= 0) snprintf(who, sizeof who, "thread %d", other);
-    else snprintf(who, sizeof who, other == ATOMICALLY ? "an atomic operation" : "several threads");
-    fail("a race: %s %d bytes at %d of shared memory, which %s touched, with no barrier between", what, size, (int)at, who);
-}
-
-void note_atomic(int32_t at, int size) {
-    for (int k = 0; k < size; k += 2) {
-        touched &t = shared_touched[at + k];
-        if (t.written < first_epoch) fail_unwritten(at, size);
-        if (checks_races) {
-            if (t.writer != ATOMICALLY && unordered(t.written, t.writer, t.writer >> 5, t.written_warp)) fail_race(at, size, "changes", t.writer);
-            if (unordered(t.read, t.reader, t.reader_group, t.read_warp)) fail_race(at, size, "changes", t.reader);
-        }
-        t.written = epoch, t.writer = ATOMICALLY, t.written_warp = 0;
-    }
-}
-
-void copy_later(int32_t to, const void *from, int bytes) { threads[now.number].copies.push_back({to, from, bytes, threads[now.number].group}); }
-void commit_copies() { threads[now.number].group++; }
-void await_copies(int most) {
-    thread *self = &threads[now.number];
-    size_t landed = 0;
-    while (landed < self->copies.size() && self->copies[landed].group < self->group - most) {
-        const copy c = self->copies[landed++];
-        note_write(c.to, c.bytes);
-        if (c.from) memcpy(shared_bytes + c.to, c.from, (size_t)c.bytes);
-        else memset(shared_bytes + c.to, 0, (size_t)c.bytes);
-    }
-    self->copies.erase(self->copies.begin(), self->copies.begin() + (ptrdiff_t)landed);
-}
-
 /* ---- A block, a grid --------------------------------------------------------------------------------------------------- */
 
 /* Says who waits where when nobody can go on. */
@@ -496,9 +403,7 @@ static void run_now(const char *name, dim3 grid, dim3 block, size_t shared, void
     read_environment();
     kernel_name = name, kernel_call = call, kernel_arguments = arguments;
     failed = false;
-    launches++;
-    static_size = 0;
-    dynamic_size = shared < SHARED_MOST ? (int32_t)shared : (int32_t)SHARED_MOST;
+    shared_begin(shared);
     now = position();
     now.block_size = block, now.grid_size = grid;
     count = (int)size;
