@@ -136,7 +136,8 @@ MODULES = sorted(m.name for m in pkgutil.walk_packages(gd.__path__, "gradino.") 
 
 @pytest.mark.own_arenas
 @pytest.mark.parametrize("name", ["gradino", *MODULES])
-def test_docstring_examples(name: str) -> None:
+def test_docstring_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name)):
         if test.examples:
             run_doctest(test)
