@@ -64,7 +64,7 @@ static const gd_cuda *open_library(const char *path) {
         FILE *f = fopen(path, "rb");
         if (f) fclose(f);
         if (f) snprintf(missing, sizeof missing, "its library cannot be loaded: %s", why ? why : "unknown reason");
-        else snprintf(missing, sizeof missing, "the library's CUDA part was not built (there was no nvcc when gradino was installed): no file %s", path);
+        else snprintf(missing, sizeof missing, "the library's CUDA part was not built (install with GRADINO_CUDA=1 where there is nvcc): no file %s", path);
         return NULL;
     }
     gd_cuda_open_function *entry = (gd_cuda_open_function *)(uintptr_t)dlsym(library, "gd_cuda_open");
