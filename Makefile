@@ -11,7 +11,7 @@ PARTS := setup.py pyproject.toml gradino/_version.py $(shell find native -name '
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-aarch64 test-emulated cuda cuda-check build bench figures exhaustive lint format sanitize tsan clean
+.PHONY: help demo test test-aarch64 test-emulator test-emulated cuda cuda-check build bench figures exhaustive lint format sanitize tsan clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -69,8 +69,12 @@ test-aarch64: $(VENV)/with-test ## build for aarch64 and run every op and the C 
 
 EMULATED = build/emulate/libgradino_cuda_emulated.so
 ON_DEVICE = $(shell sed '/^\#/d; s|^|tests/|' tests/device_suite.txt)
-test-emulated: $(VENV)/with-test ## run the CUDA kernels on the CPU: the emulator's own tests, every op, and the suite on device cuda
+test-emulator: $(VENV)/with-test ## run the emulator's own tests, and what moves tensors and trains on devices, on the CPU
+	$(BIN)/python native/build.py --emulate
 	GRADINO_TEST_EMULATED=1 $(BIN)/pytest -q -n 2 tests/test_emulator.py
+	GRADINO_CUDA_LIBRARY=$(CURDIR)/$(EMULATED) $(BIN)/pytest -q tests/test_devices.py
+
+test-emulated: test-emulator ## the same, then every op, and the suite on device cuda
 	$(BIN)/python tests/cuda_replay.py
 	GRADINO_TEST_DEVICE=cuda GRADINO_CUDA_LIBRARY=$(CURDIR)/$(EMULATED) $(BIN)/pytest -q -n 2 $(ON_DEVICE)
 

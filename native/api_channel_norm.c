@@ -142,7 +142,7 @@ gd_tensor gd_batch_norm(gd_tensor x, gd_tensor weight, gd_tensor bias, gd_tensor
     }
     GD_TRY_TENSOR(find_all_running(&r, v, running_mean, running_var, num_batches, who));
     gd_tensor y = gd_record(GD_OP_batch_norm, (gd_tensor[]){x, weight, bias, 0, 0}, 5, &(gd_attr){.i = {1}, .f = {eps}}, NULL);
-    return updated(y, &r, 1, v->shape[GD_DIMS - v->rank + 1], count, momentum);
+    return updated(y, &r, 1, v->rank > 1 ? v->shape[GD_DIMS - v->rank + 1] : 0, count, momentum);
 }
 
 gd_tensor gd_group_norm(gd_tensor x, int64_t groups, gd_tensor weight, gd_tensor bias, double eps) {
