@@ -72,7 +72,7 @@ ON_DEVICE = $(shell sed '/^\#/d; s|^|tests/|' tests/device_suite.txt)
 test-emulator: $(VENV)/with-test ## run the emulator's own tests, and what moves tensors and trains on devices, on the CPU
 	$(BIN)/python native/build.py --emulate
 	GRADINO_TEST_EMULATED=1 $(BIN)/pytest -q -n 2 tests/test_emulator.py
-	GRADINO_CUDA_LIBRARY=$(CURDIR)/$(EMULATED) $(BIN)/pytest -q tests/test_devices.py
+	GRADINO_CUDA_LIBRARY=$(CURDIR)/$(EMULATED) $(BIN)/pytest -q tests/test_devices.py tests/test_device_examples.py
 
 test-emulated: test-emulator ## the same, then every op, and the suite on device cuda
 	$(BIN)/python tests/cuda_replay.py

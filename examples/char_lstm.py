@@ -237,7 +237,7 @@ def draw(history: History, path: Path) -> bool:
 
 def save(model: CharLSTM, path: Path) -> None:
     """All parameters by name in one .npz file."""
-    arrays = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    arrays = {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
     with whole_file(path) as file:
         np.savez(file, **arrays)
 
@@ -307,6 +307,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     add("--lr", type=number(float, 0, math.inf, open_end=True), default=6e-3, help="highest learning rate of AdamW")
     add("--dropout", type=number(float, 0, 1), default=0.1, help="dropout before and between layers and the head")
     add("--seed", type=number(int, 0, 2**64, open_end=True), default=0, help="of weights, starts and the sample")
+    add("--device", default="cpu", help="cpu or cuda: where tensors are and work is done")
     add("--prompt", default="The ", help="what the sample begins with (default: %(default)r)")
     add("--write", type=number(int, 0, 10**9), default=600, metavar="N", help="characters to sample")
     add("--temperature", type=number(float, 0, math.inf, open_end=True), default=0.5, help="of the sample; lower is safer, 0 is greedy")
@@ -331,6 +332,7 @@ def main(words: list[str] | None = None) -> None:
     except OSError as error:
         give_up(f"--out {given.out} cannot be made: {error.strerror}")
     gd.manual_seed(given.seed)
+    gd.set_default_device(given.device)
 
     def new_model() -> CharLSTM:
         return CharLSTM(len(alphabet), given.embedding, given.hidden, given.layers, given.dropout)

@@ -55,6 +55,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=15, help="passes over the training pictures")
     parser.add_argument("--channels", type=int, default=16, help="filters of the first convolution; the second has twice as many")
     parser.add_argument("--seed", type=int, default=0, help="of weights and order")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda: where tensors are and work is done")
     given = parser.parse_args(words)
     if min(given.epochs, given.channels) < 1 or given.seed < 0:
         parser.error("--epochs and --channels must be at least 1, --seed at least 0")
@@ -64,6 +65,7 @@ def main(words: list[str] | None = None) -> None:
         sys.exit("cnn_digits: the pictures come with scikit-learn: pip install scikit-learn")
 
     gd.manual_seed(given.seed)
+    gd.set_default_device(given.device)
     rng = np.random.default_rng(given.seed)
     images, labels = load_digits(return_X_y=True)
     order = rng.permutation(len(labels))
@@ -89,7 +91,7 @@ def main(words: list[str] | None = None) -> None:
             print(f"epoch {epoch + 1:2}: training loss {total / TRAINING:.4f}")
     print(f"after: {accuracy(model, test_pictures, test_digits):.1%} of the unseen pictures named rightly")
     print("what the first filter looks for:")
-    print(drawn(model.first.weight.detach().numpy()[0, 0]))
+    print(drawn(model.first.weight.detach().cpu().numpy()[0, 0]))
 
 
 if __name__ == "__main__":

@@ -141,6 +141,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--temperature", type=float, default=0.8, help="how bold the writing is; 0: always the likeliest")
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32", help="what products compute in")
     parser.add_argument("--seed", type=int, default=0, help="of weights, windows and writing")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda: where tensors are and work is done")
     given = parser.parse_args(words)
     for name in sizes:
         if getattr(given, name) < 1:
@@ -151,6 +152,7 @@ def main(words: list[str] | None = None) -> None:
         parser.error("--lr must be above 0, --dropout in [0, 1), --temperature and --seed at least 0")
 
     gd.manual_seed(given.seed)
+    gd.set_default_device(given.device)
     rng = np.random.default_rng(given.seed)
     text = read(getattr(given, "data", None))
     alphabet = "".join(sorted(set(text)))
@@ -173,7 +175,7 @@ def main(words: list[str] | None = None) -> None:
     began = time.perf_counter()
     for step in range(1, given.steps + 1):
         with gd.step_arena():  # everything made inside dies at the end of the block
-            with gd.autocast("cpu", dtype=gd.bfloat16, enabled=given.precision == "bfloat16"):
+            with gd.autocast(given.device, dtype=gd.bfloat16, enabled=given.precision == "bfloat16"):
                 loss = loss_of(model, *batch(training, given.batch, given.length, rng))
             optimizer.zero_grad()
             loss.backward()

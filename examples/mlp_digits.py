@@ -47,11 +47,13 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=25, help="passes over the training pictures")
     parser.add_argument("--hidden", type=int, default=128, help="units of each hidden layer")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order and dropout")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda: where tensors are and work is done")
     given = parser.parse_args(words)
     if min(given.epochs, given.hidden) < 1 or given.seed < 0:
         parser.error("--epochs and --hidden must be at least 1, --seed at least 0")
 
     gd.manual_seed(given.seed)
+    gd.set_default_device(given.device)
     train, test = digits(given.seed)
     loader = DataLoader(train, batch_size=64, shuffle=True)
     model = nn.Sequential(

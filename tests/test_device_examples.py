@@ -1,0 +1,38 @@
+"""The examples train on a CUDA device, or the emulated one that GRADINO_CUDA_LIBRARY names, with the losses of the CPU."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gradino as gd
+
+pytestmark = pytest.mark.skipif(not gd.cuda.is_available(), reason="no CUDA device and no emulated one")
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = {
+    "mlp_digits.py": "--epochs 1 --hidden 16",
+    "cnn_digits.py": "--epochs 1 --channels 2",
+    "char_lstm.py": "--steps 3 --hidden 16 --batch 4 --length 8 --write 5",
+    "gpt_char.py": "--steps 4 --width 16 --layers 1 --heads 2 --length 16 --batch 2 --write 5",
+}
+
+
+def losses(name: str, device: str, folder: Path) -> list[str]:
+    """Every loss and score that the example prints."""
+    words = EXAMPLES[name].split() + (["--out", str(folder)] if name == "char_lstm.py" else [])
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / name), *words, "--device", device], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{name} on {device}:\n{done.stdout}\n{done.stderr}"
+    found = re.findall(r"loss:? [^,;\n]*\d|after: \S+|before: \S+", done.stdout)
+    assert len(found) >= 3, done.stdout
+    return found
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_losses_are_those_of_the_cpu(name: str, tmp_path: Path) -> None:
+    assert losses(name, "cuda", tmp_path) == losses(name, "cpu", tmp_path)
