@@ -79,8 +79,8 @@ def loop(rng: np.random.Generator) -> Any:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("make", [gpt, resnet, vae, tagger, seq2seq, actor_critic, loop])
 def test_a_file_written_for_pytorch(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    # the operator sweep's import of PyTorch's own tests freezes these flags for the whole process
-    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
+    # the operator sweep's import of PyTorch's own tests freezes the backends' flags for the whole process
+    monkeypatch.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", True)
     name, results, state = make.__name__, [], None
     for ours in (True, False):
         file = load(name, monkeypatch, ours)
