@@ -69,13 +69,13 @@ test-aarch64: $(VENV)/with-test ## build for aarch64 and run every op and the C 
 
 EMULATED = build/emulate/libgradino_cuda_emulated.so
 ON_DEVICE = $(shell sed '/^\#/d; s|^|tests/|' tests/device_suite.txt)
-test-emulator: $(VENV)/with-test ## run the emulator's own tests, and what moves tensors and trains on devices, on the CPU
+test-emulator: $(VENV)/with-test ## run the emulator's own tests, every CUDA kernel, and training on devices, on the CPU
 	$(BIN)/python native/build.py --emulate
 	GRADINO_TEST_EMULATED=1 $(BIN)/pytest -q -n 2 tests/test_emulator.py
 	GRADINO_CUDA_LIBRARY=$(CURDIR)/$(EMULATED) $(BIN)/pytest -q tests/test_devices.py tests/test_device_examples.py
-
-test-emulated: test-emulator ## the same, then every op, and the suite on device cuda
 	$(BIN)/python tests/cuda_replay.py
+
+test-emulated: test-emulator ## the same, then the suite on device cuda: about ten minutes
 	GRADINO_TEST_DEVICE=cuda GRADINO_CUDA_LIBRARY=$(CURDIR)/$(EMULATED) $(BIN)/pytest -q -n 2 $(ON_DEVICE)
 
 cuda: $(VENV)/with-dev ## build the CUDA part for all GPUs with nvcc, into gradino/, and write docs/cuda-kernels.md: many minutes

@@ -187,5 +187,7 @@ def check_refused(kind: type[Exception], words: str, call: Any, what: str) -> No
     """The call raises exactly this kind of error, and its message has the words."""
     with pytest.raises(kind) as caught:
         call()
+        if gd.get_default_device() != "cpu":
+            gd.cuda.synchronize()  # which reports indices that a kernel met
     assert caught.type is kind, f"{what}: raised {caught.type.__name__}, must be {kind.__name__}: {caught.value}"
     assert words in str(caught.value), f"{what}: the message must have {words!r}: {caught.value}"
