@@ -55,26 +55,29 @@ template <int PER_THREAD, int THREADS> __device__ inline int line_of(int thread,
     return i / group * (group * THREADS) + thread * group + i % group;
 }
 
-/* SEVERAL: chunks are added up, else there is one. */
-template <typename T, typename S, bool SEVERAL>
-__global__ void __launch_bounds__(S::THREADS) product_kernel(const gd_product p, const gd_product_cut q, T *partial) {
+/* Where there are several chunks C holds the sum so far: registers have room for one sum only. */
+template <typename T, typename S>
+__global__ void __launch_bounds__(S::THREADS, 1) product_kernel(const gd_product p, const gd_product_cut q, T *partial) {
     GD_SHARED(T, as, 2, S::BK, S::BM + 4);
     GD_SHARED(T, bs, 2, S::BK, S::BN + 4);
     const gd_product_tile tile = gd_product_place(p, q, S::BM, S::BN);
     const int ty = (int)threadIdx.x / S::COLS, tx = (int)threadIdx.x % S::COLS;
-    T acc[S::TM][S::TN], sum[SEVERAL ? S::TM : 1][SEVERAL ? S::TN : 1];
+    T acc[S::TM][S::TN];
     strip<T, S::BM, S::BK, S::THREADS> a;
     strip<T, S::BN, S::BK, S::THREADS> b;
-    if (SEVERAL)
+    const auto store = [&](int64_t chunk) {
 GD_UNROLL
         for (int i = 0; i < S::TM; i++)
 GD_UNROLL
             for (int j = 0; j < S::TN; j++) {
                 const int64_t row = tile.row + line_of<S::TM, S::ROWS>(ty, i), col = tile.col + line_of<S::TN, S::COLS>(tx, j);
-                const bool inside = row < p.m && col < p.n;
-                sum[i % (SEVERAL ? S::TM : 1)][j % (SEVERAL ? S::TN : 1)] =
-                    inside ? gd_product_init<T, T, T>(p, tile.c + row * p.c_rs + col * p.c_cs, row, col) : (T)0;
+                if (row >= p.m || col >= p.n) continue;
+                const int64_t at = tile.c + row * p.c_rs + col * p.c_cs;
+                T *c = (T *)p.c + at;
+                if (q.parts > 1) partial[((chunk * p.count[0] * p.count[1] + tile.pair) * p.m + row) * p.n + col] = acc[i][j];
+                else *c = (chunk == 0 ? gd_product_init<T, T, T>(p, at, row, col) : *c) + acc[i][j];
             }
+    };
     for (int64_t chunk = tile.first; chunk < tile.last; chunk++) {
         const int64_t k0 = chunk * q.chunk, terms = p.k - k0 < q.chunk ? p.k - k0 : q.chunk;
         a.begin((const T *)p.a + tile.a + tile.row * p.a_rs + k0 * p.a_cs, p.a_rs, p.a_cs, p.m - tile.row, q.a_k_fast);
@@ -109,23 +112,15 @@ GD_UNROLL
             }
         }
         __syncthreads(); /* the next chunk writes the first strip's memory */
-        if (SEVERAL)
-GD_UNROLL
-            for (int i = 0; i < S::TM; i++)
-GD_UNROLL
-                for (int j = 0; j < S::TN; j++) sum[i % (SEVERAL ? S::TM : 1)][j % (SEVERAL ? S::TN : 1)] += acc[i][j];
+        store(chunk);
     }
+    if (q.chunks == 0) { /* nothing to sum */
 GD_UNROLL
-    for (int i = 0; i < S::TM; i++)
+        for (int i = 0; i < S::TM; i++)
 GD_UNROLL
-        for (int j = 0; j < S::TN; j++) {
-            const int64_t row = tile.row + line_of<S::TM, S::ROWS>(ty, i), col = tile.col + line_of<S::TN, S::COLS>(tx, j);
-            if (row >= p.m || col >= p.n) continue;
-            const int64_t at = tile.c + row * p.c_rs + col * p.c_cs;
-            if (q.parts > 1) partial[((tile.first * p.count[0] * p.count[1] + tile.pair) * p.m + row) * p.n + col] = acc[i][j];
-            else if (SEVERAL) ((T *)p.c)[at] = sum[i % (SEVERAL ? S::TM : 1)][j % (SEVERAL ? S::TN : 1)];
-            else ((T *)p.c)[at] = gd_product_init<T, T, T>(p, at, row, col) + (q.chunks ? acc[i][j] : (T)0);
-        }
+            for (int j = 0; j < S::TN; j++) acc[i][j] = (T)0;
+        store(0);
+    }
 }
 
 /* C = init + the parts, in their order. */
@@ -206,8 +201,7 @@ int64_t gd_product_bytes(const gd_product *product) {
 
 template <typename T, typename S> static void run_shape(const gd_product &p, const gd_product_cut &q, void *partial, const gd_stream *s) {
     const int64_t blocks = q.tiles_m * q.tiles_n * q.parts * p.count[0] * p.count[1];
-    if (q.chunks > 1 && q.parts == 1) GD_LAUNCH((product_kernel<T, S, true>), blocks, S::THREADS, 0, s, p, q, (T *)partial);
-    else GD_LAUNCH((product_kernel<T, S, false>), blocks, S::THREADS, 0, s, p, q, (T *)partial);
+    GD_LAUNCH((product_kernel<T, S>), blocks, S::THREADS, 0, s, p, q, (T *)partial);
 }
 
 template <typename T, typename O, typename C> static void add_parts(const gd_product &p, const gd_product_cut &q, const void *partial, const gd_stream *s) {
