@@ -3,7 +3,7 @@
 #include "attention_tile.cuh"
 
 template <typename T>
-__global__ void __launch_bounds__(gd_att_shape<gd_inside_t<T>>::THREADS) attention_kernel(const gd_att_job j, int64_t row_blocks, int64_t chunks) {
+__global__ void __launch_bounds__(gd_att_shape<gd_inside_t<T>>::THREADS, 1) attention_kernel(const gd_att_job j, int64_t row_blocks, int64_t chunks) {
     typedef gd_inside_t<T> I;
     typedef gd_att_shape<I> S;
     GD_SHARED(I, memory, S::OPERANDS);

@@ -64,7 +64,7 @@ GD_UNROLL
 
 /* A block: a tile of queries of one head, a chunk of columns. */
 template <typename T>
-__global__ void __launch_bounds__(gd_att_shape<gd_inside_t<T>>::THREADS) attention_dq_kernel(const gd_att_job j, int64_t row_blocks, int64_t chunks) {
+__global__ void __launch_bounds__(gd_att_shape<gd_inside_t<T>>::THREADS, 1) attention_dq_kernel(const gd_att_job j, int64_t row_blocks, int64_t chunks) {
     typedef gd_inside_t<T> I;
     typedef gd_att_shape<I> S;
     GD_SHARED(I, memory, S::OPERANDS);
@@ -90,7 +90,7 @@ GD_UNROLL
 
 /* A block: a tile of keys of one of their heads, a chunk of columns of both. */
 template <typename T>
-__global__ void __launch_bounds__(gd_att_shape<gd_inside_t<T>>::THREADS) attention_dkv_kernel(const gd_att_job j, int64_t chunks) {
+__global__ void __launch_bounds__(gd_att_shape<gd_inside_t<T>>::THREADS, 1) attention_dkv_kernel(const gd_att_job j, int64_t chunks) {
     typedef gd_inside_t<T> I;
     typedef gd_att_shape<I> S;
     GD_SHARED(I, memory, S::OPERANDS);
@@ -130,7 +130,7 @@ GD_UNROLL
 
 /* A block: a tile of the mask, or, where it has one row or one key, what that was broadcast to. */
 template <typename T, typename M>
-__global__ void __launch_bounds__(gd_att_shape<gd_inside_t<T>>::THREADS) attention_dmask_kernel(const gd_att_job j, gd_place mask, M *dmask, int64_t row_tiles, int64_t key_tiles) {
+__global__ void __launch_bounds__(gd_att_shape<gd_inside_t<T>>::THREADS, 1) attention_dmask_kernel(const gd_att_job j, gd_place mask, M *dmask, int64_t row_tiles, int64_t key_tiles) {
     typedef gd_inside_t<T> I;
     typedef gd_att_shape<I> S;
     GD_SHARED(I, memory, S::OPERANDS);

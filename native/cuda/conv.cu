@@ -79,7 +79,7 @@ template <int PASS> __device__ int64_t result_at(const conv_job &j, int64_t grou
     return ((column[0] * j.groups * j.rows + group * j.rows + row) * size[0] + column[1]) * size[1] + column[2];
 }
 
-template <typename T, int PASS> __global__ void __launch_bounds__(THREADS) conv_kernel(const conv_job j, gd_inside_t<T> *partial) {
+template <typename T, int PASS> __global__ void __launch_bounds__(THREADS, 1) conv_kernel(const conv_job j, gd_inside_t<T> *partial) {
     typedef gd_inside_t<T> I;
     GD_SHARED(I, as, STRIP, PITCH);
     GD_SHARED(I, bs, STRIP, PITCH);
